@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,13 @@ from tests.engine.embedded import ROOT
 from tests.measure.fake_server import KEY, FakeServer
 from tpuflex.errors import NotFoundError, UsageError
 from tpuflex.host.report import HostReport, KvCacheReport
+from tpuflex.measure.bench import Order, bench_here
 from tpuflex.measure.grid import Grid
 from tpuflex.measure.subject import Subject, subject_at, subject_of
 from tpuflex.project import open_project
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.progress import agree
 from tpuflex.stack.stack import read_stack
 
 SERVES = HostReport(
@@ -82,3 +85,20 @@ def test_a_server_of_many_models_fits_into_an_error() -> None:
     assert "and 95 more" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("url", ["ftp://h", "http://user:hunter2@h:1", "http://h/v1?key=hunter2"])
+def test_a_url_that_may_hold_a_secret_is_refused_before_anything_is_asked(url: str) -> None:
+    """The error does not repeat it."""
+    with pytest.raises(UsageError) as refused:
+        subject_at(url, model="", key=KEY, ca=None)
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_no_server_chooses_which_tokenizer_is_loaded(tmp_path: Path) -> None:
+    """A name that the catalog lacks may be any repository of the Hub, or a directory here."""
+    fake = FakeServer()
+    fake.documents["/v1/models"] = [json.dumps({"data": [{"id": "odd/model"}]})]
+    with fake.running() as server, pytest.raises(UsageError, match="where its tokenizer is"):
+        bench_here(server.endpoint, Order(tmp_path / "r.jsonl", Grid()), consent=agree, key=KEY)

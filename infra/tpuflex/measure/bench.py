@@ -178,19 +178,28 @@ def bench_here(
         report: as for :func:`bench`.
         consent: as for :func:`bench`.
         model: name of the served model; by default the only one that it serves.
-        tokenizer: directory or name in the Hub of its tokenizer; by default the model's name.
+        tokenizer: directory or name in the Hub of its tokenizer; by default ``model``, or the
+            server's own name of it where the catalog has that.
         key: the API key; empty for none.
         ca: certificates that are trusted.
         enough: as for :func:`bench`.
 
     Raises:
         AccessError, ApiError: the server refuses the key, or does not answer.
+        UsageError: nobody but the server says which tokenizer to load.
         InterruptedByUser, TpuflexError: as :func:`bench`.
     """
     subject = subject_at(url, model=model, key=key, ca=ca)
+    loaded = tokenizer or model or subject.server.catalog_model
+    if not loaded:
+        raise UsageError(
+            f"The server calls its model {subject.server.model}, which the catalog does not have:"
+            " say where its tokenizer is.",
+            option="--tokenizer",
+        )
 
     def generator() -> AbstractContextManager[Generator]:
-        return here(url, subject.server.model, key=key, tokenizer=tokenizer, ca=ca, report=report)
+        return here(url, subject.server.model, key=key, tokenizer=loaded, ca=ca, report=report)
 
     return measure(subject, generator, order, report, consent, enough)
 

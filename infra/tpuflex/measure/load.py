@@ -21,17 +21,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
 from tpuflex.advice import Advice
 from tpuflex.boot.config import CONTAINER_NAME
 from tpuflex.both_ends import both_ends
-from tpuflex.errors import ConflictError, NotFoundError, TpuflexError, UsageError
+from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.files.trusted import child_environment
 from tpuflex.measure import load_program
 from tpuflex.measure.run import Load, Seconds
+from tpuflex.measure.subject import require_plain
 from tpuflex.measure.vllm_result import VllmResult
 from tpuflex.operate.endpoint_connection import api_key
 from tpuflex.operate.host_access import HostCommand, host_command
@@ -166,6 +166,12 @@ def on_host(cloud: Connection, status: SliceStatus, report: Report = silent) -> 
             f" it at once, on the host: sudo docker rm --force {CONTAINER}",
         )
 
+    if server.on_host_network and server.url.startswith("https:"):
+        raise ConflictError(
+            "The server has the host's network (serving.isolation), where another program could"
+            " take its place and be sent the key: its certificate would have to be checked.",
+            hint=Advice("Measure it from here: {client} -- tpuflex bench run --here URL"),
+        )
     # In the network of the server's container nobody but the server answers at its address.
     target = replace(server.target, insecure=server.url.startswith("https:"))
     with _running(run.words, run.environ, failure, target, api_key(cloud)) as generator:
@@ -198,9 +204,7 @@ def here(
     Raises:
         TpuflexError: no Python here has vLLM.
     """
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"{url!r} is no URL: it begins with http:// or https://.", option="url")
-    _require_plain(url)
+    require_plain(url)
     found = _python_with_vllm(python)
     report(f"starting vllm bench serve of {found}")
     # The generator sends the key, and its client takes a proxy that the shell names.
@@ -221,20 +225,6 @@ def here(
     with _running((found, "-P", "-c", _BOOTSTRAP), environ, failure, target, key) as generator:
         report(f"vllm bench serve {generator.version} is ready")
         yield generator
-
-
-def _require_plain(url: str) -> None:
-    """Check that there is nothing in ``url`` that may be a secret: files and errors repeat it.
-
-    Raises:
-        UsageError: it has a user, a query or a fragment.
-    """
-    if any(sign in url for sign in "@?#") or not urlsplit(url).hostname:
-        raise UsageError(
-            "The URL of a server has a host, a port and a path alone: no user, password, query or"
-            " fragment.",
-            option="url",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,12 +258,14 @@ class HostServer:
         weights: directory of its weights, in the container and on the host.
         url: its base URL, from within its own network.
         model: the first name that it serves them by.
+        on_host_network: whether its network is the host's own.
     """
 
     image: str
     weights: str
     url: str
     model: str
+    on_host_network: bool = False
 
     @classmethod
     def of(cls, inspected: str) -> HostServer:
@@ -299,7 +291,9 @@ class HostServer:
             # Its container listens everywhere where it has a network of its own.
             address = "127.0.0.1" if ipaddress.ip_address(address).is_unspecified else address
             url = f"{scheme}://{address}:{port}"
-            server = cls(str(image), option("--model"), url, option("--served-model-name"))
+            shared = container.get("HostConfig", {}).get("NetworkMode") == "host"
+            name = option("--served-model-name")
+            server = cls(str(image), option("--model"), url, name, on_host_network=shared)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise TpuflexError(
                 f"The host's docker says of the container {CONTAINER_NAME} what cannot be read.",

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from pulumi_plugin.printable import printable
 from tpuflex.boot.config import serving_args
@@ -130,6 +131,22 @@ def _price(settings: StackSettings, zone: str) -> tuple[Decimal | None, str]:
     return Decimal(str(figure.value)), f"{figure.basis} ({read})"
 
 
+def require_plain(url: str) -> None:
+    """Check that ``url`` is one, without anything that may be a secret: files and errors repeat it.
+
+    Raises:
+        UsageError: it is none, or has a user, a query or a fragment.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise UsageError("That is no URL: it begins with http:// or https://.", option="--here")
+    if any(sign in url for sign in "@?#") or not urlsplit(url).hostname:
+        raise UsageError(
+            "The URL of a server has a host, a port and a path alone: no user, password, query or"
+            " fragment.",
+            option="--here",
+        )
+
+
 def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
     """The server at ``url``, of which only what it says is known.
 
@@ -141,8 +158,9 @@ def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
 
     Raises:
         AccessError, ApiError: it refuses the key, or does not answer.
-        UsageError: it serves no such model, or several, and none is named.
+        UsageError: it serves no such model, or several, and none is named; or that is no URL.
     """
+    require_plain(url)
     session = direct_session()
     if ca is not None:
         session.verify = str(ca)
