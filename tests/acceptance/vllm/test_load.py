@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,9 +127,12 @@ def under_load(running: Running) -> psutil.Process:
     """The generator's process, once it has requests open."""
 
     def requests() -> int:
-        found = running.generators()
-        texts = (Path(f"/proc/{each.pid}/net/tcp") for each in found)
-        return max((len(OPEN.findall(text.read_text())) for text in texts), default=0)
+        most = 0
+        for each in running.generators():
+            with suppress(OSError):  # it has ended meanwhile, as those that only start one do
+                text = Path(f"/proc/{each.pid}/net/tcp").read_text()
+                most = max(most, len(OPEN.findall(text)))
+        return most
 
     eventually(lambda: requests() >= LONG.concurrency, within=120)
     return running.generators()[-1]
