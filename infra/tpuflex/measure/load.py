@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -31,10 +30,11 @@ from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.files.trusted import child_environment
 from tpuflex.measure import load_program
 from tpuflex.measure.run import Load, Seconds
-from tpuflex.measure.subject import require_plain
+from tpuflex.measure.server import base_url
 from tpuflex.measure.vllm_result import VllmResult
 from tpuflex.operate.endpoint_connection import api_key
 from tpuflex.operate.host_access import HostCommand, host_command
+from tpuflex.operate.process_group import MOST_SAID, end_group, last_words
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ _END_WITHIN_S = 5.0
 _SAID_WITHIN_S = 90.0
 #: Bytes of an answer that are read: seven million tokens, of which each has its time.
 _MOST_BYTES = 64 * 1024 * 1024
-#: Bytes of what vLLM and gcloud print that are read, and letters that are shown.
-_MOST_SAID = 64 * 1024
+#: Letters of what vLLM and gcloud print that are shown.
 _SHOWN = 600
 _SECONDS = TypeAdapter[float](Seconds)
 _VERSION = re.compile(r"[!-~]{1,100}")
@@ -204,7 +203,7 @@ def here(
     Raises:
         TpuflexError: no Python here has vLLM.
     """
-    require_plain(url)
+    base = base_url(url)
     found = _python_with_vllm(python)
     report(f"starting vllm bench serve of {found}")
     # The generator sends the key, and its client takes a proxy that the shell names.
@@ -221,7 +220,7 @@ def here(
             "The load generator has ended.", hint=f"It said: {both_ends(said, _SHOWN)}"
         )
 
-    target = Target(url.rstrip("/").removesuffix("/v1"), model, tokenizer or model)
+    target = Target(base, model, tokenizer or model)
     with _running((found, "-P", "-c", _BOOTSTRAP), environ, failure, target, key) as generator:
         report(f"vllm bench serve {generator.version} is ready")
         yield generator
@@ -414,30 +413,13 @@ def _running(
         def gone() -> TpuflexError:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END_WITHIN_S)
-            said.seek(0, os.SEEK_END)
-            said.seek(max(0, said.tell() - _MOST_SAID))
-            text = said.read().decode(errors="replace")
+            text = last_words(said)
             return failure(text.replace(key, "…") if key else text)
 
         try:
             yield _RunningGenerator(process, gone, target, key)
         finally:
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    try:
-        if process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-        process.wait(_END_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        # What is left of the group, whether the leader lives or not; also on a second Ctrl-C.
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            end_group(process, _END_WITHIN_S)
 
 
 class _RunningGenerator:
@@ -507,7 +489,7 @@ class _RunningGenerator:
             self._input.write(before + json.dumps(document).encode() + b"\n")
             self._input.flush()
         # What does not begin so is of gcloud, which says on its output that it makes an SSH key.
-        left = _MOST_SAID
+        left = MOST_SAID
         while not (line := self._output.readline(_MOST_BYTES)).startswith(b"{"):
             left -= len(line)
             if not line or left < 0:

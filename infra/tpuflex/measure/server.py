@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import requests
 from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from tpuflex.advice import Advice
-from tpuflex.errors import AccessError, ApiError, ServerDownError
+from tpuflex.errors import AccessError, ApiError, ServerDownError, UsageError
 from tpuflex.measure.metrics import MOST_BYTES, EngineMetrics
 from tpuflex.operate.endpoint_connection import (
     Route,
@@ -183,6 +184,25 @@ class ServerClient:
                 raise ServerDownError(message, url=url, hint=self.reach) from error
             message = f"{path} of {self.endpoint} cannot be reached from here."
             raise ApiError(message, url=url, hint=self.reach) from error
+
+
+def base_url(url: str) -> str:
+    """``url`` of an OpenAI server without ``/v1`` at its end.
+
+    Nothing of it may be a secret: files and errors repeat it.
+
+    Raises:
+        UsageError: it is no URL, or has a user, a query or a fragment.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise UsageError("That is no URL: it begins with http:// or https://.", option="--here")
+    if any(sign in url for sign in "@?#") or not urlsplit(url).hostname:
+        raise UsageError(
+            "The URL of a server has a host, a port and a path alone: no user, password, query or"
+            " fragment.",
+            option="--here",
+        )
+    return url.rstrip("/").removesuffix("/v1")
 
 
 @contextmanager

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from pulumi_plugin.printable import printable
 from tpuflex.boot.config import serving_args
@@ -20,7 +17,7 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, UsageError
 from tpuflex.measure.judgement import Chips
 from tpuflex.measure.run import Load, Server
-from tpuflex.measure.server import ServerClient
+from tpuflex.measure.server import ServerClient, base_url
 from tpuflex.operate.endpoint_connection import direct_session
 from tpuflex.planning.kv_cache import CACHE_BYTES
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest
@@ -131,22 +128,6 @@ def _price(settings: StackSettings, zone: str) -> tuple[Decimal | None, str]:
     return Decimal(str(figure.value)), f"{figure.basis} ({read})"
 
 
-def require_plain(url: str) -> None:
-    """Check that ``url`` is one, without anything that may be a secret: files and errors repeat it.
-
-    Raises:
-        UsageError: it is none, or has a user, a query or a fragment.
-    """
-    if not url.startswith(("http://", "https://")):
-        raise UsageError("That is no URL: it begins with http:// or https://.", option="--here")
-    if any(sign in url for sign in "@?#") or not urlsplit(url).hostname:
-        raise UsageError(
-            "The URL of a server has a host, a port and a path alone: no user, password, query or"
-            " fragment.",
-            option="--here",
-        )
-
-
 def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
     """The server at ``url``, of which only what it says is known.
 
@@ -160,18 +141,16 @@ def subject_at(url: str, *, model: str, key: str, ca: Path | None) -> Subject:
         AccessError, ApiError: it refuses the key, or does not answer.
         UsageError: it serves no such model, or several, and none is named; or that is no URL.
     """
-    require_plain(url)
+    base = base_url(url)
     session = direct_session()
     if ca is not None:
         session.verify = str(ca)
     running = ServerClient(
-        endpoint=f"{url.rstrip('/').removesuffix('/v1')}/v1",
+        endpoint=f"{base}/v1",
         through="direct",
         model=model,
         key=key,
         session=session,
-        now=lambda: datetime.now(UTC),
-        pause=time.sleep,
     )
     try:
         served = {each.id: each for each in running.models()}

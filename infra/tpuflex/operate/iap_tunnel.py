@@ -14,6 +14,7 @@ from typing import IO
 
 from pulumi_plugin.peer import listens, refusal
 from tpuflex.errors import AccessError
+from tpuflex.operate.process_group import end_group, last_words
 from tpuflex.operate.tunnel_failure import is_final, tunnel_failure
 
 #: Seconds for a tunnel to open. gcloud starts twice (3 s each), registers a key with OS Login, and
@@ -22,8 +23,6 @@ OPEN_WITHIN_S = 60.0
 #: Seconds for gcloud and ssh to end when they are told to, before they are killed.
 _END_WITHIN_S = 3.0
 _LOOK_EVERY_S = 0.1
-#: Bytes of gcloud's words that are read.
-_MOST_SAID = 64 * 1024
 
 
 @contextmanager
@@ -65,7 +64,9 @@ def open_tunnel(
             _await_listening(process, port, said, project, within)
             yield port
         finally:
-            _end(process)
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGTERM)
+            end_group(process, _END_WITHIN_S)
 
 
 def _await_listening(
@@ -74,10 +75,10 @@ def _await_listening(
     deadline = time.monotonic() + within
 
     def ended() -> bool:
-        return process.poll() is not None or is_final(_words(said))
+        return process.poll() is not None or is_final(last_words(said))
 
     if not await_own_port(port, lambda: ended() or time.monotonic() > deadline):
-        raise tunnel_failure(_words(said), project, after="" if ended() else f"{within:.0f} s")
+        raise tunnel_failure(last_words(said), project, after="" if ended() else f"{within:.0f} s")
 
 
 def await_own_port(port: int, given_up: Callable[[], bool]) -> bool:
@@ -93,30 +94,6 @@ def await_own_port(port: int, given_up: Callable[[], bool]) -> bool:
             return False
         time.sleep(_LOOK_EVERY_S)
     return True
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and all that it started; it has nothing to lose."""
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGTERM)
-    try:
-        if process.stdin is not None:
-            with suppress(OSError):
-                process.stdin.close()
-        process.wait(_END_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        # What is left of the group, whether the leader lives or not; also on a second Ctrl-C.
-        with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _words(said: IO[bytes]) -> str:
-    said.seek(0, os.SEEK_END)
-    said.seek(max(0, said.tell() - _MOST_SAID))
-    return said.read().decode(errors="replace")
 
 
 def _free_port() -> int:
