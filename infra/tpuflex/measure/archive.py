@@ -36,7 +36,6 @@ _EXTRA = "pip install 'tpuflex[measure]'"
 _NUMBERS = (
     *("running", "waiting", "kv_use", "prompt_tokens", "cached_tokens", "prefix_queries"),
     *("prefix_hits", "generation_tokens", "preemptions", "steps", "started", "resident_bytes"),
-    "cpu_seconds",
 )
 _HISTOGRAMS = ("ttft", "inter_token", "e2e", "queue")
 _FILES = "date=*/{}.parquet"

@@ -23,6 +23,7 @@ from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.recommend import Option, Requirements, recommend
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.planning.throughput import arithmetic_ceiling, decode_ceiling
+from tpuflex.planning.token_cost import usd_for_million
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
@@ -250,7 +251,8 @@ def _per_million(per_hour: Figure, total: Use) -> Figure:
         words = per_hour.basis if per_hour.value is None else "nothing was generated"
         return Figure(None, unit, words, per_hour.sources)
     hours = Decimal(f"{total.billed / 3600:.6f}")
-    amount = Decimal(per_hour.value) * hours * 1_000_000 / Decimal(round(total.generated))
+    paid = Decimal(per_hour.value) * hours
+    amount = usd_for_million(paid, Decimal(round(total.generated)))
     words = f"{total.generated:,.0f} in {hours:,.1f} h, idle ones and prompts included"
     return Figure(Decimal(f"{amount:.6g}"), unit, words, per_hour.sources)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -191,9 +190,8 @@ def _facts(found: Details) -> Iterator[Fact]:
     if metrics.resident_bytes is not None:
         text = f"{gib(int(metrics.resident_bytes))}, the API server; each engine is another process"
         yield Fact("process", text)
-    if metrics.started is not None and 0 < metrics.started < 4e9:
-        started = datetime.fromtimestamp(metrics.started, UTC)
-        yield Fact("started", f"{started.astimezone():%Y-%m-%d %H:%M %Z}")
+    if metrics.began is not None:
+        yield Fact("started", f"{metrics.began.astimezone():%Y-%m-%d %H:%M %Z}")
 
 
 def _weights(settings: StackSettings, planned: MemoryPlan | None) -> Fact:

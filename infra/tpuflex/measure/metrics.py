@@ -2,8 +2,8 @@
 
 The names are vLLM's (``vllm/v1/metrics/loggers.py``, read in 0.32), with those of older versions
 beside them; the format is Prometheus' (https://prometheus.io/docs/instrumenting/exposition_formats/).
-Whoever answers may not be the server that was started: its text is bounded, and a number that
-nothing can have counted is no number.
+What answers may not be the server that was started: its text is bounded, and a number that nothing
+can have counted is no number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import reduce
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Self
@@ -84,20 +84,17 @@ class Histogram:
 
         None where that has no answer: without observations.
         """
-        counts = list(accumulate((count for _, count in self.buckets), max))
-        if len(counts) < 2 or counts[-1] <= 0:
+        bucket = self._bucket(q)
+        if bucket is None:
             return None
-        rank = q * counts[-1]
-        # The infinite bucket is no candidate: what is not below it is in it.
-        at = bisect_left(counts, rank, hi=len(counts) - 1)
-        if at == len(counts) - 1:
-            return self.buckets[-2][0]
-        upper = self.buckets[at][0]
-        if at == 0 and upper <= 0:
-            return upper
-        lower, below = (self.buckets[at - 1][0], counts[at - 1]) if at else (0.0, 0.0)
-        within = counts[at] - below
-        return lower + (upper - lower) * (rank - below) / within if within > 0 else None
+        if bucket.upper == math.inf:
+            return bucket.lower
+        if bucket.upper <= bucket.lower:  # the first bucket, which ends at 0 or below
+            return bucket.upper
+        if bucket.within <= 0:
+            return None
+        share = (bucket.rank - bucket.below) / bucket.within
+        return bucket.lower + (bucket.upper - bucket.lower) * share
 
     def quantile_text(
         self, q: float, written: Callable[[float], str], bound: Callable[[float], str]
@@ -111,20 +108,27 @@ class Histogram:
             written: how a value is written.
             bound: how a bound is written.
         """
-        value = self.quantile(q)
-        if value is None:
+        bucket, value = self._bucket(q), self.quantile(q)
+        if bucket is None or value is None:
             return "-"
-        counts = list(accumulate((count for _, count in self.buckets), max))
-        at = bisect_left(counts, q * counts[-1], hi=len(counts) - 1)
-        if at == len(counts) - 1:
-            return f">{bound(value)}"
-        lower, below = (self.buckets[at - 1][0], counts[at - 1]) if at else (0.0, 0.0)
-        upper = bound(self.buckets[at][0])
-        if lower <= 0:
-            return f"<{upper}"
-        if counts[-1] < _ENOUGH or counts[at] - below == counts[-1]:
-            return f"{bound(lower)}-{upper}"
+        if bucket.upper == math.inf:
+            return f">{bound(bucket.lower)}"
+        if bucket.lower <= 0:
+            return f"<{bound(bucket.upper)}"
+        if self.count < _ENOUGH or bucket.within == self.count:
+            return f"{bound(bucket.lower)}-{bound(bucket.upper)}"
         return written(value)
+
+    def _bucket(self, q: float) -> _Bucket | None:
+        """The bucket that the quantile is in; None without observations."""
+        counts = list(accumulate((count for _, count in self.buckets), max))
+        if len(counts) < 2 or counts[-1] <= 0:
+            return None
+        rank = q * counts[-1]
+        # The infinite bucket is no candidate: what is not below it is in it.
+        at = bisect_left(counts, rank, hi=len(counts) - 1)
+        lower, below = (self.buckets[at - 1][0], counts[at - 1]) if at else (0.0, 0.0)
+        return _Bucket(lower, self.buckets[at][0], rank, below, counts[at] - below)
 
     def plus(self, other: Histogram) -> Histogram:
         """Both together, as of two engines; bounds that only one has are left out."""
@@ -152,6 +156,25 @@ class Histogram:
             "sum": self.sum,
             "buckets": [[bound, exact(count)] for bound, count in self.buckets[:-1]],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """A bucket that a quantile is in.
+
+    Attributes:
+        lower: its lower bound.
+        upper: its upper bound.
+        rank: the quantile's place among all observations.
+        below: observations in the buckets below it.
+        within: observations in it.
+    """
+
+    lower: float
+    upper: float
+    rank: float
+    below: float
+    within: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +274,6 @@ class EngineMetrics(Counters):
         started: when the API server's process was started, in seconds since 1970. Engines are
             processes of their own.
         resident_bytes: its memory.
-        cpu_seconds: its processor time.
     """
 
     at: datetime
@@ -261,7 +283,6 @@ class EngineMetrics(Counters):
     kv_cache: KvCache | None = None
     started: float | None = None
     resident_bytes: float | None = None
-    cpu_seconds: float | None = None
 
     @classmethod
     def parse(cls, text: str, at: datetime, *, endpoint: str = "the endpoint") -> Self:
@@ -284,7 +305,6 @@ class EngineMetrics(Counters):
             kv_cache=counted.kv_cache(),
             started=counted.largest("process_start_time_seconds"),
             resident_bytes=counted.sum("process_resident_memory_bytes"),
-            cpu_seconds=counted.sum("process_cpu_seconds_total"),
             prompt_tokens=counted.sum("vllm:prompt_tokens_total"),
             # The prefix cache also counts a request that is computed a second time.
             cached_tokens=counted.sum("vllm:prompt_tokens_cached_total", *_PREFIX_HITS),
@@ -300,6 +320,14 @@ class EngineMetrics(Counters):
             e2e=counted.histogram("vllm:e2e_request_latency_seconds"),
             queue=counted.histogram("vllm:request_queue_time_seconds"),
         )
+
+    @property
+    def began(self) -> datetime | None:
+        """When the API server's process was started; None where it does not say, or names a time
+        at which it cannot have been."""
+        if self.started is None or not 0 < self.started < self.at.timestamp():
+            return None
+        return datetime.fromtimestamp(self.started, UTC)
 
     def since(self, before: EngineMetrics) -> Interval:
         """What was counted after ``before``, an earlier look at the same server.

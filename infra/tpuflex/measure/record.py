@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tpuflex.google.timing import Timing
     from tpuflex.stack.connection import Connection
 
-#: Seconds between two snapshots, at least and at most.
-SHORTEST, LONGEST = 10, 3600
 #: Seconds after which what was taken is written.
 _WRITTEN_AFTER = 60.0
 _URL = re.compile(r"https?://\S+")
@@ -88,7 +86,7 @@ def record(
     Args:
         cloud: the stack's cloud.
         directory: the archive; made if it is not there.
-        report: is told that it begins, when the server stops answering, and when it answers again.
+        report: receives that it begins, that the server does not answer, and that it answers again.
         interval: seconds between two snapshots.
         tunnel: whether a tunnel may be opened.
         now: the time. That of an embedded cloud ends with it.

@@ -28,15 +28,13 @@ from tpuflex.operate.endpoint_connection import (
     session,
     unreachable_hint,
 )
-from tpuflex.operate.health import KEY_REFUSED, Probe, read_body, response_within
+from tpuflex.operate.health import KEY_REFUSED, Probe, get, read_body
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
 
-#: Seconds to get a connection, and between two pieces of an answer.
-_TIMEOUT = (3.0, 5.0)
 #: Bytes of a document that are read.
 _DOCUMENT_BYTES = 1024 * 1024
 
@@ -45,20 +43,16 @@ _DOWN = Advice(
     "`{status}` says whether its host starts it again, and `{verify}` whether it serves then."
 )
 
-_Name = Annotated[str, Field(max_length=1000)]
-
 
 class ServedModel(BaseModel):
     """A model that a server serves, as its ``/v1/models`` says.
 
     Attributes:
         id: name under which it is served.
-        root: where its weights are, as the server sees it.
         max_model_len: tokens of the longest sequence.
     """
 
-    id: _Name
-    root: _Name | None = None
+    id: Annotated[str, Field(max_length=1000)]
     max_model_len: Annotated[int, Field(ge=1, le=10**12)] | None = None
 
 
@@ -142,13 +136,13 @@ class ServerClient:
         except (ApiError, ValidationError):
             return None
 
-    def code(self, path: str, headers: Mapping[str, str] | None = None) -> int:
+    def code(self, path: str) -> int:
         """The status that it answers ``GET path`` with; without the key.
 
         Raises:
             ApiError: it does not answer.
         """
-        return self._get(path, headers or {}, 0)[0]
+        return self._get(path, {}, 0)[0]
 
     def probe(self) -> Probe:
         """What asks it for tokens."""
@@ -167,11 +161,7 @@ class ServerClient:
     def _get(self, path: str, headers: Mapping[str, str], most: int) -> tuple[int, bytes]:
         url = f"{self.endpoint.removesuffix('/v1')}{path}"
         try:
-            with response_within(
-                lambda: self.session.get(
-                    url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
-                )
-            ) as response:
+            with get(self.session, self.endpoint, path, headers) as response:
                 return response.status_code, read_body(response, most) if most else b""
         except requests.Timeout as error:
             message = f"{path} of {self.endpoint} did not answer in time."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,13 @@ from tpuflex.measure.metrics import Counters, EngineMetrics, Histogram, Interval
 from tpuflex.measure.server import ServerClient, open_server
 from tpuflex.operate.endpoint_connection import serving_slice
 from tpuflex.planning.cost import cost_in, usd
+from tpuflex.planning.token_cost import usd_for_million
 from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
 
-_MILLION, _SECONDS_PER_HOUR = 1_000_000, 3600
-#: No server began later, in seconds since 1970.
-_LATEST = 4e9
+_SECONDS_PER_HOUR = 3600
 #: Intervals without an answer after which the last values are stale.
 _STALE_AFTER = 2
 #: Seconds to a second look, where one look cannot tell whether the engine is frozen.
@@ -57,15 +56,14 @@ class Cost:
         they alone had to pay for all of it."""
         if self.since_start is None or not tokens:
             return None
-        return self.since_start * _MILLION / Decimal(str(tokens))
+        return usd_for_million(self.since_start, Decimal(str(tokens)))
 
     @classmethod
     def of(cls, per_hour: Decimal | None, spent: Decimal | None, metrics: EngineMetrics) -> Cost:
         """The cost of a slice at ``per_hour``, whose server says ``metrics``."""
-        started = metrics.started
-        if started is None or not 0 < started < min(_LATEST, metrics.at.timestamp()):
+        since = metrics.began
+        if since is None:
             return cls(per_hour, spent, None, None)
-        since = datetime.fromtimestamp(started, UTC)
         seconds = Decimal(str((metrics.at - since).total_seconds()))
         paid = None if per_hour is None else per_hour * seconds / _SECONDS_PER_HOUR
         return cls(per_hour, spent, since, paid)
@@ -104,7 +102,7 @@ class Usage:
 
     @property
     def open_requests(self) -> int:
-        """Requests that have not ended, by whoever knows of more."""
+        """Requests that have not ended, by the guard or by the engine: the larger number."""
         known = (self.metrics.running or 0.0) + (self.metrics.waiting or 0.0)
         return max(self.in_flight or 0, int(known))
 

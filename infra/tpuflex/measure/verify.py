@@ -38,7 +38,7 @@ _DOWN = Advice(
 _ANOTHER_MODEL = Advice("`{up}` has the host serve what the stack file names")
 _OPEN = Advice(
     "The host has checked that before it was READY: something else answers there, or the server was"
-    " changed. `{restart}` starts it again; until then whoever reaches it can use it"
+    " changed. `{restart}` starts it again; until then everybody who reaches it can use it"
 )
 _TOO_OLD = Advice("Write another image at tpuflex:serving.image, then `{up}`")
 

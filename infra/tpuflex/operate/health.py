@@ -20,7 +20,8 @@ from urllib3.exceptions import HTTPError
 from tpuflex.advice import Advice
 from tpuflex.errors import AccessError, BootError, ConflictError, NotFoundError, TpuflexError
 
-#: Seconds to get a connection, and for the answer; and for a completion, which may wait for others.
+#: Seconds to get a connection, and between two pieces of an answer; and for a completion, which may
+#: wait for others.
 _TIMEOUT = (3.0, 5.0)
 _COMPLETION_TIMEOUT = (3.0, 10.0)
 #: Seconds between two looks at what the engine counts.
@@ -92,7 +93,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What came of asking.
+    """Whether a server answers, and if not, why.
 
     Attributes:
         answers: whether it answered a completion; None if it was not asked for one.
@@ -166,7 +167,7 @@ class Probe:
             tokens: the most tokens that it goes on for.
         """
         try:
-            with self._get("/health") as response:
+            with get(self.session, self.endpoint, "/health") as response:
                 code = response.status_code
         except requests.Timeout:
             return Health.no(self.through, "/health did not answer in time")
@@ -183,14 +184,6 @@ class Probe:
         except TpuflexError as error:
             why = f"/health answered, and the API key cannot be read: {error.message} {error.hint}"
             return Health(None, self.through, why.strip())
-
-    def _get(self, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
-        url = f"{self.endpoint.removesuffix('/v1')}{path}"
-        return response_within(
-            lambda: self.session.get(
-                url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
-            )
-        )
 
     def _complete(self, key: str, prompt: str, tokens: int) -> Health:
         headers = {"Authorization": f"Bearer {key}"}
@@ -243,7 +236,7 @@ class Probe:
     def _steps(self, headers: dict[str, str]) -> bytes | None:
         """The engine's count of steps; None where it does not say."""
         try:
-            with self._get("/metrics", headers) as response:
+            with get(self.session, self.endpoint, "/metrics", headers) as response:
                 text = read_body(response, _METRICS_BYTES)
         except (requests.RequestException, HTTPError):
             return None
@@ -254,6 +247,30 @@ class Probe:
             "The host is READY, and refuses the stack's API key.", hint=KEY_REFUSED.sentence()
         )
         return Health(False, self.through, "it refuses the stack's API key", problem=error)
+
+
+def get(
+    session: requests.Session, endpoint: str, path: str, headers: Mapping[str, str] | None = None
+) -> requests.Response:
+    """What a server answers to ``GET path``, its headers read and its body not: see
+    :func:`read_body`.
+
+    Args:
+        session: connections to it.
+        endpoint: its base URL, which ends in ``/v1``; ``path`` is below its root.
+        path: the path.
+        headers: the headers; the key, where one is needed.
+
+    Raises:
+        requests.Timeout: it did not answer in time.
+        requests.RequestException, HTTPError: there is no connection, or it broke.
+    """
+    url = f"{endpoint.removesuffix('/v1')}{path}"
+    return response_within(
+        lambda: session.get(
+            url, headers=headers, timeout=_TIMEOUT, stream=True, allow_redirects=False
+        )
+    )
 
 
 def response_within(

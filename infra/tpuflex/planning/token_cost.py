@@ -64,10 +64,15 @@ class TokenPrices:
         }
 
 
+def usd_for_million(paid: Decimal, tokens: Decimal) -> Decimal:
+    """US dollars for a million tokens, where ``paid`` has paid for so many."""
+    return paid * _MILLION / tokens
+
+
 def usd_per_million(per_hour: Decimal, throughput: Throughput) -> Decimal:
     """US dollars per million tokens, if ``per_hour`` is paid at all hours."""
     rate = Decimal(str(throughput.tokens_per_second)) * Decimal(str(throughput.busy))
-    return per_hour * _MILLION / (rate * 3600)
+    return usd_for_million(per_hour, rate * 3600)
 
 
 def generated_price(per_hour: Figure, decode: Figure) -> Figure:
