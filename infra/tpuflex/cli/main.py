@@ -107,15 +107,15 @@ COMMANDS = {
         "Show how programs call the endpoint, or run a command with what it needs.",
     ),
     "verify": (
-        "endpoint.measurement",
+        "measure.command",
         "Check that the endpoint does what it is there for, token by token.",
     ),
     "details": (
-        "endpoint.measurement",
+        "measure.command",
         "Show what the endpoint serves, and how, as its server says.",
     ),
     "metrics": (
-        "endpoint.measurement",
+        "measure.command",
         "Show how the endpoint is used: requests, KV cache, latencies, tokens, cost so far.",
     ),
     "bench": (
@@ -123,7 +123,7 @@ COMMANDS = {
         "What a server does under load, and what figures are worth.",
     ),
     "capacity": (
-        "capacity.command",
+        "measure.command",
         "Show what the stack has served, what that cost, and whether another slice pays.",
     ),
     "restart": (

@@ -107,6 +107,23 @@ class Since(click.ParamType[timedelta | datetime]):
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
+def since(things: str, default: str | None = None) -> Callable[[F], F]:
+    """The option ``--since``; what it says is read by :func:`begin`.
+
+    Args:
+        things: what is shown, which begins its help.
+        default: its default, such as ``24h``.
+    """
+    return click.option(
+        "--since",
+        type=Since(),
+        metavar="AGE|TIME",
+        default=default,
+        show_default=default is not None,
+        help=f"{things} since: an age such as 2h or 7d, or a time such as 2026-11-28T03:00Z.",
+    )
+
+
 def begin(since: timedelta | datetime, now: datetime) -> datetime:
     """From when on, where ``since`` is what the option says."""
     if isinstance(since, datetime):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tpuflex.advice import Advice
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import NotFoundError
-from tpuflex.measure.served import FULL, Gap, Moment, Peaks, Served, Use, hours, steps, timeline
+from tpuflex.measure.tally import FULL, Gap, Moment, Peaks, Tally, Use, hours, steps, timeline
 from tpuflex.planning.anchors import Load
 from tpuflex.planning.figure import Figure, with_source_table
 from tpuflex.planning.memory import MemoryPlan
@@ -170,12 +170,12 @@ def capacity(snapshots: Iterable[Snapshot], catalog: Catalog) -> Capacity:
     Raises:
         NotFoundError: there is no snapshot with an answer.
     """
-    tallies: dict[tuple[str, str], Served] = {}
+    tallies: dict[tuple[str, str], Tally] = {}
     origin = None
     for step in steps(snapshots):
         now = step.snapshot
         key = (now.origin.model, now.origin.accelerator)
-        tallies.setdefault(key, Served(now.at)).add(step)
+        tallies.setdefault(key, Tally(now.at)).add(step)
         origin = now.origin if now.metrics is not None or origin is None else origin
     if origin is None or not any(tally.total.snapshots for tally in tallies.values()):
         raise NotFoundError(
@@ -191,9 +191,7 @@ def capacity(snapshots: Iterable[Snapshot], catalog: Catalog) -> Capacity:
     return _concluded(_described(origin, tally, others, catalog), catalog)
 
 
-def _described(
-    origin: Origin, tally: Served, others: tuple[str, ...], catalog: Catalog
-) -> Capacity:
+def _described(origin: Origin, tally: Tally, others: tuple[str, ...], catalog: Catalog) -> Capacity:
     accelerator, model = catalog.accelerator(origin.accelerator), catalog.model(origin.model)
     per_hour = _price(origin, accelerator, catalog)
     total = tally.total

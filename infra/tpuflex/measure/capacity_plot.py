@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tpuflex.errors import TpuflexError, UsageError
 from tpuflex.files.trusted import write_shared
-from tpuflex.measure.served import FULL, Moment
+from tpuflex.measure.tally import FULL, Moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tpuflex.measure.capacity import Capacity
-    from tpuflex.measure.served import Use
+    from tpuflex.measure.tally import Use
 
 _FORMS = (".svg", ".png")
 _SIZE = (11, 10)

@@ -47,8 +47,8 @@ class Standing(StrEnum):
     """How a check stands."""
 
     OK = "ok"
-    FAILED = "FAILED"
-    UNKNOWN = "not known"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Check:
         remedy = "" if self.problem is None else str(self.problem.hint)
         return {
             "name": self.name,
-            "standing": self.standing.value.lower(),
+            "standing": self.standing.value,
             "text": self.text,
             "remedy": remedy,
         }

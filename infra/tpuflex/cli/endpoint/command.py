@@ -13,13 +13,13 @@ from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import (
     FiniteRange,
-    Since,
     Tokens,
     as_json,
     begin,
     endpoint_name,
     no_tunnel,
     pass_invocation,
+    since,
     stack_name,
     until_interrupted,
 )
@@ -94,12 +94,7 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     is_flag=True,
     help="What the server writes, instead of the host's boot.",
 )
-@click.option(
-    "--since",
-    type=Since(),
-    metavar="AGE|TIME",
-    help="Everything since: an age such as 15m or 2h, or a time such as 2026-11-28T03:00Z.",
-)
+@since("Everything")
 @click.option(
     "--boots",
     is_flag=True,
@@ -165,14 +160,7 @@ def logs(
         "tpuflex --stack prod events --since 2026-11-28T03:00Z --json",
     ),
 )
-@click.option(
-    "--since",
-    type=Since(),
-    metavar="AGE|TIME",
-    default="24h",
-    show_default=True,
-    help="Events since: an age such as 2h or 7d, or a time such as 2026-11-28T03:00Z.",
-)
+@since("Events", default="24h")
 @click.option(
     "-n",
     "--lines",

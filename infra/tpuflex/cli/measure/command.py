@@ -1,8 +1,11 @@
-"""`tpuflex verify`, `details` and `metrics`: what a running endpoint says of itself."""
+"""`tpuflex verify`, `details`, `metrics`: what an endpoint says of itself; `capacity`: what was
+recorded of it."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +15,16 @@ from tpuflex.cli.options import (
     Commands,
     FiniteRange,
     as_json,
+    begin,
     endpoint_name,
     no_tunnel,
     pass_invocation,
+    since,
     stack_name,
 )
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.catalog import Catalog
 
 #: Seconds from one look of `metrics --watch` to the next.
 _WATCH_S = 5.0
@@ -47,7 +55,7 @@ def verify(invocation: Invocation, no_tunnel: bool) -> None:
 
     A private endpoint is reached through IAP, as by `tpuflex ask`.
     """
-    from tpuflex.cli.endpoint.measured import show_verification
+    from tpuflex.cli.measure.endpoint import show_verification
     from tpuflex.measure.verify import verify as verify_endpoint
     from tpuflex.stack.progress import working
 
@@ -81,7 +89,7 @@ def details(invocation: Invocation, no_tunnel: bool) -> None:
     A private endpoint is reached through IAP, as by `tpuflex ask`. Exit code 4: there is no
     endpoint; 6: it refuses the stack's key, or a role is missing; 7: it does not answer.
     """
-    from tpuflex.cli.endpoint.measured import show_details
+    from tpuflex.cli.measure.endpoint import show_details
     from tpuflex.measure.details import details as read_details
     from tpuflex.stack.progress import working
 
@@ -146,7 +154,7 @@ def metrics(
         if seconds is not None or no_tunnel:
             raise click.UsageError("Write options of `metrics record` after its name.")
         return
-    from tpuflex.cli.endpoint.measured import show_usage, watch
+    from tpuflex.cli.measure.endpoint import show_usage, watch
     from tpuflex.measure.usage import read_usage, watch_usage
     from tpuflex.stack.progress import working
 
@@ -196,10 +204,104 @@ def record(invocation: Invocation, directory: Path | None, interval: int, no_tun
     from tpuflex.measure.record import record as record_metrics
 
     cloud = invocation.connect(invocation.open_deployed(), start=False)
-    archive = directory or invocation.project.root / "metrics"
+    archive = _archive(invocation, directory)
     found = record_metrics(
         cloud, archive, invocation.report, interval=interval, tunnel=not no_tunnel
     )
     invocation.output.document(found.to_json())
     missing = f"; {found.unanswered:,} more were not answered" if found.unanswered else ""
     invocation.output.result(f"Recorded {found.snapshots:,} snapshots{missing}.")
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod capacity  # of the last 30 days",
+        "tpuflex --stack prod capacity --since 7d --plot week.svg",
+        "tpuflex capacity ./archive --json  # an archive from elsewhere",
+    ),
+)
+@click.argument(
+    "directory",
+    metavar="[DIR]",
+    required=False,
+    type=click.Path(file_okay=False, path_type=Path),
+)
+@since("Snapshots", default="30d")
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw load, KV cache, tokens and first tokens over time: FILE.svg or FILE.png.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def capacity(
+    invocation: Invocation,
+    directory: Path | None,
+    since: timedelta | datetime,
+    plot: Path | None,
+) -> None:
+    """Show what the stack has served, what that cost, and whether another slice pays.
+
+    Reads what `tpuflex metrics record` has kept in DIR, by default metrics/ of the project: tokens
+    a day, requests at once, how long requests waited or the KV cache was above 85 %, times to the
+    first token and between tokens from the histograms, dollars that were paid, idle hours included.
+    Beside the peak stand the slices that the model fits on: how much of their KV cache it would
+    take, by the memory planner, and what they cost a day.
+
+    A gap is shown as a gap. Peaks are those of the snapshots: what comes and goes between two of
+    them is not seen. How fast other chips answer is not known; measure it before you change.
+    Prices are those of the catalog. Needs no cloud. Exit code 4: there are no snapshots.
+    """
+    from tpuflex.cli.measure.capacity import show_capacity
+    from tpuflex.measure.archive import archived_stack, read_archive
+    from tpuflex.measure.capacity import capacity as capacity_of
+    from tpuflex.measure.capacity_plot import draw, require_form
+    from tpuflex.stack.progress import working
+
+    if plot is not None:
+        require_form(plot)
+    archive = _archive(invocation, directory)
+    stack = archived_stack(
+        archive,
+        invocation.stack,
+        chosen=bool(invocation.chosen_stack),
+        stacks=_stacks(invocation),
+    )
+    snapshots = read_archive(archive, stack, begin(since, invocation.now()))
+    catalog = _catalog(invocation, stack)
+    with working(invocation.report, "Reading the archive"):
+        found = capacity_of(snapshots, catalog)
+    show_capacity(invocation.output, found)
+    if plot is not None:
+        draw(found, plot)
+        invocation.output.progress(f"Drawn in {plot}.")
+
+
+def _stacks(invocation: Invocation) -> tuple[str, ...]:
+    """The stacks of the project, if there is one."""
+    from tpuflex.errors import NotFoundError
+
+    try:
+        return invocation.project.stack_names()
+    except NotFoundError:
+        return ()
+
+
+def _catalog(invocation: Invocation, stack: str) -> Catalog:
+    """The catalog, with the rows of the stack where it is one of this project."""
+    from tpuflex.errors import NotFoundError
+    from tpuflex.sizing import known_rows
+
+    invocation.chosen_stack = stack
+    try:
+        return known_rows(invocation.open_stack(deploying=False, by_catalog=True).settings)
+    except NotFoundError:
+        return invocation.catalog
+
+
+def _archive(invocation: Invocation, directory: Path | None) -> Path:
+    """The archive of metrics: ``directory``, or that of the project."""
+    return directory or invocation.project.root / "metrics"

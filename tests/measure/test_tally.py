@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.measure.snapshots import BEGIN, ORIGIN, Server, histogram, snapshot, unanswered
 from tpuflex.measure.archive import Snapshot
-from tpuflex.measure.served import Gap, Served, Use, quantiles, steps, timeline
+from tpuflex.measure.tally import Gap, Tally, Use, quantiles, steps, timeline
 
 
-def served(snapshots: list[Snapshot]) -> Served:
+def served(snapshots: list[Snapshot]) -> Tally:
     """What ``snapshots`` show together."""
-    tally = Served(snapshots[0].at)
+    tally = Tally(snapshots[0].at)
     for step in steps(snapshots):
         tally.add(step)
     return tally

@@ -224,7 +224,6 @@ class Peaks:
         cache_tokens: tokens that it can hold.
         kv_dtype: type of its values.
         computed: tokens of prompts and answers computed in a second, between two snapshots.
-        computed_at: when that was.
         generated: tokens generated in a second.
     """
 
@@ -235,7 +234,6 @@ class Peaks:
     cache_tokens: int | None = None
     kv_dtype: str = ""
     computed: float = 0.0
-    computed_at: datetime | None = None
     generated: float = 0.0
 
     def with_step(self, step: Step) -> Peaks:
@@ -258,9 +256,11 @@ class Peaks:
             return peaks
         generated = (counted.generation_tokens or 0) / step.watched
         computed = generated + (counted.computed_tokens or 0) / step.watched
-        if computed > peaks.computed:
-            peaks = replace(peaks, computed=computed, computed_at=now.at)
-        return replace(peaks, generated=max(peaks.generated, generated))
+        return replace(
+            peaks,
+            computed=max(peaks.computed, computed),
+            generated=max(peaks.generated, generated),
+        )
 
     def to_json(self) -> dict[str, object]:
         """The peaks in a JSON document."""
@@ -271,7 +271,6 @@ class Peaks:
             "kv_tokens": self.kv_tokens,
             "cache_tokens": self.cache_tokens,
             "computed_tokens_per_second": round(self.computed, 1),
-            "computed_at": None if self.computed_at is None else self.computed_at.isoformat(),
             "generated_tokens_per_second": round(self.generated, 1),
         }
 
@@ -309,7 +308,7 @@ class Moment:
         return cls(now.at, now.running, now.waiting, now.kv_use, computed, generated)
 
 
-class Served:
+class Tally:
     """What was served on one slice, added up step by step."""
 
     def __init__(self, begin: datetime) -> None:

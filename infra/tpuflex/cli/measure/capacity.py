@@ -7,14 +7,14 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tpuflex.measure.served import FULL, QUANTILES
+from tpuflex.measure.tally import FULL, QUANTILES
 from tpuflex.planning.figure import SourceList
 from tpuflex.terminal.money import dollars, money, show_sources
 
 if TYPE_CHECKING:
     from tpuflex.measure.capacity import Capacity, SliceOption
     from tpuflex.measure.metrics import Histogram
-    from tpuflex.measure.served import Use
+    from tpuflex.measure.tally import Use
     from tpuflex.planning.figure import Figure
     from tpuflex.terminal.output import Output
 

@@ -12,6 +12,7 @@ import click
 from tpuflex.advice import Advice
 from tpuflex.measure.details import Source
 from tpuflex.measure.usage import LATENCIES, QUANTILES
+from tpuflex.measure.verify import Standing
 from tpuflex.terminal.money import dollars
 from tpuflex.terminal.output import one_line
 
@@ -26,6 +27,11 @@ _UNKNOWN = "?"
 _STALLED = Advice(
     "the engine has made no step since the last look: `{verify}` says whether it is frozen."
 )
+_RESULTS = {
+    Standing.OK: "ok",
+    Standing.FAILED: "FAILED",
+    Standing.UNKNOWN: "not known",
+}
 #: Columns of the text of a check: a completion may have any length.
 _TEXT = 200
 
@@ -40,7 +46,7 @@ def show_verification(invocation: Invocation, found: Verification) -> None:
     output.document(found.to_json())
     output.heading(f"Endpoint of stack {found.stack}: {found.endpoint}")
     rows = [
-        (each.name, each.standing.value, one_line(" ".join(each.text.split()), _TEXT))
+        (each.name, _RESULTS[each.standing], one_line(" ".join(each.text.split()), _TEXT))
         for each in found.checks
     ]
     output.table(("CHECK", "RESULT", "FOUND"), rows)

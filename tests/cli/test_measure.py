@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.typing import Captured, TypeIn
 from tests.measure.fake_server import AFTER, BEFORE, FakeServer
-from tpuflex.cli.endpoint.measured import show_details, show_usage, show_verification, watch
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.measure.endpoint import show_details, show_usage, show_verification, watch
 from tpuflex.measure.details import details_of
 from tpuflex.measure.metrics import EngineMetrics
 from tpuflex.measure.usage import Cost, Usage
