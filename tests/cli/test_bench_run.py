@@ -96,6 +96,7 @@ def test_what_is_not_known_has_no_column(capsys: Captured) -> None:
         (("--concurrency", "0"), "Between 1 and 1,000,000"),
         (("--context", "4"), "A prompt has 8 tokens or more"),
         (("--resume", "x.jsonl", "--points", "8x128"), "--resume takes points and file as they"),
+        (("--resume", "x.jsonl", "--name", "n"), "--resume takes points and file as they"),
         (("--model", "m"), "--model and --tokenizer go with --here"),
         (("--output", "0"), "0 is not in the range"),
     ],

@@ -23,7 +23,6 @@ from tpuflex.stack.progress import Report, silent
 CONCURRENCY = tuple(2**power for power in range(9))
 #: Tokens of its prompts, where they are not named.
 CONTEXT = 1024
-_VERDICTS = {"not_a_result": "not a result", "not_feasible": "not feasible"}
 
 
 class Measure(Protocol):
@@ -63,7 +62,7 @@ class Decision:
         if point.verdict == "result":
             why = "not credible" if point.doubtful else "the figure is not known"
         else:
-            why = _VERDICTS[point.verdict]
+            why = point.verdict.replace("_", " ")
         return f"{self.verdict}: {users}: {why}"
 
     def to_json(self) -> dict[str, object]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -19,10 +20,12 @@ from tpuflex.cli.options import (
     stack_name,
 )
 
+if TYPE_CHECKING:
+    from tpuflex.cli.bench.run import Asked
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-
 
 #: Options of the commands that measure.
 _MEASURING = (
@@ -85,9 +88,40 @@ _MEASURING = (
 
 
 def _measuring(command: F) -> F:
+    """Add the options of all commands that measure. The command gets those that are not of its
+    points as one value, ``asked``."""
+
+    @wraps(command)
+    def with_asked(
+        *args: Any,
+        output_file: Path | None,
+        resumed: Path | None,
+        name: str,
+        seed: int | None,
+        url: str,
+        model: str,
+        tokenizer: str,
+        **others: Any,
+    ) -> Any:
+        from tpuflex.cli.bench.run import Asked
+
+        if (model or tokenizer) and not url:
+            raise click.UsageError("--model and --tokenizer go with --here.")
+        _refuse_with_resumed(resumed, output_file, name or None)
+        asked = Asked(output_file, resumed, name, seed, url, model, tokenizer)
+        return command(*args, asked=asked, **others)
+
+    measuring: Any = with_asked
     for option in reversed(_MEASURING):
-        command = option(command)
-    return command
+        measuring = option(measuring)
+    return cast("F", measuring)
+
+
+def _refuse_with_resumed(resumed: Path | None, *given: object) -> None:
+    if resumed is not None and any(each is not None for each in given):
+        raise click.UsageError(
+            "--resume takes points and file as they are, and the name of the run: give no others."
+        )
 
 
 @click.group(
@@ -143,13 +177,7 @@ def run(
     output: int | None,
     requests_per_user: int | None,
     shared: int | None,
-    seed: int | None,
-    name: str,
-    output_file: Path | None,
-    resumed: Path | None,
-    url: str,
-    model: str,
-    tokenizer: str,
+    asked: Asked,
 ) -> None:
     """Measure the endpoint under load: so many requests in flight, with prompts of such a length.
 
@@ -168,11 +196,11 @@ def run(
     Says what it does, and asks: others who use the endpoint wait longer meanwhile. Exit code 15: a
     point is not a result; 4: there is no endpoint.
     """
-    from tpuflex.cli.bench.run import Asked, run_bench
+    from tpuflex.cli.bench.run import run_bench
     from tpuflex.measure.grid import grid_of
 
-    chosen = (concurrency, context, points, output, requests_per_user, shared, output_file)
-    _check(chosen, resumed, model or tokenizer, url)
+    chosen = (concurrency, context, points, output, requests_per_user, shared)
+    _refuse_with_resumed(asked.resumed, *chosen)
     grid = grid_of(
         concurrency=concurrency,
         context=context,
@@ -181,16 +209,7 @@ def run(
         requests_per_user=requests_per_user,
         shared=shared,
     )
-    wanted = grid if resumed is None else None
-    asked = Asked(wanted, output_file, resumed, name, seed, url, model, tokenizer)
-    run_bench(invocation, asked)
-
-
-def _check(chosen: Iterable[object], resumed: Path | None, of_here: str, url: str) -> None:
-    if resumed is not None and any(each is not None for each in chosen):
-        raise click.UsageError("--resume takes points and file as they are: name no others.")
-    if of_here and not url:
-        raise click.UsageError("--model and --tokenizer go with --here.")
+    run_bench(invocation, asked, grid if asked.resumed is None else None)
 
 
 @bench.command(
@@ -225,13 +244,7 @@ def ramp(
     to_end: bool,
     output: int | None,
     requests_per_user: int | None,
-    seed: int | None,
-    name: str,
-    output_file: Path | None,
-    resumed: Path | None,
-    url: str,
-    model: str,
-    tokenizer: str,
+    asked: Asked,
 ) -> None:
     """Raise the requests in flight step by step, and see whether figures keep their gates.
 
@@ -249,21 +262,19 @@ def ramp(
     Exit codes: 0 if all gates hold, 14 if one fails, 15 if one is undecided, 4 if there is no
     endpoint.
     """
-    from tpuflex.cli.bench.run import Asked, run_ramp
+    from tpuflex.cli.bench.run import run_ramp
     from tpuflex.measure.gates import parse_gates
     from tpuflex.measure.ramp import ramp_grid
     from tpuflex.measure.run_file import read_run
 
-    chosen = (concurrency, context, output, requests_per_user, output_file)
-    _check(chosen, resumed, model or tokenizer, url)
-    if resumed is None:
+    _refuse_with_resumed(asked.resumed, concurrency, context, output, requests_per_user)
+    if asked.resumed is None:
         grid = ramp_grid(concurrency, context, output, requests_per_user)
         steps = [users for users, _ in grid.points]
     else:
         grid = None
-        steps = [load.concurrency for load in read_run(resumed).run.loads]
-    asked = Asked(grid, output_file, resumed, name, seed, url, model, tokenizer)
-    run_ramp(invocation, asked, parse_gates(gates, steps), to_end=to_end)
+        steps = [load.concurrency for load in read_run(asked.resumed).run.loads]
+    run_ramp(invocation, asked, grid, parse_gates(gates, steps), to_end=to_end)
 
 
 @bench.command(

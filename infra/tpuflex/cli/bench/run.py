@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from tpuflex.measure.bench import (
     BENCH_RAMP,
@@ -21,6 +21,7 @@ from tpuflex.measure.bench import (
     users_text,
 )
 from tpuflex.measure.ramp import Measure, Ramp, ramp
+from tpuflex.measure.run import Verdict
 from tpuflex.terminal.money import dollars
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 #: Where runs are kept, in the project.
 _DIRECTORY = "bench"
-_VERDICTS = {"result": "result", "not_a_result": "not a result", "not_feasible": "not feasible"}
 _HEADER = ("USERS", "TOKENS", "VERDICT", "REQ/S", "OUT/S", "OF MAX", "TTFT 50/95", "TPOT", "$/M")
 #: Lines about points that are no results.
 _MOST_REASONS = 20
@@ -41,10 +41,9 @@ _MOST_REASONS = 20
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a command that measures is asked for.
+    """What a command that measures is asked for, beside its points.
 
     Attributes:
-        grid: the points; None to go on with ``resumed``.
         file: where they are kept; None for a new file in the project.
         resumed: the file that is gone on with.
         name: what reports call the run; empty for the file's name.
@@ -54,7 +53,6 @@ class Asked:
         tokenizer: directory or name in the Hub of its tokenizer; empty for the model's name.
     """
 
-    grid: Grid | None
     file: Path | None = None
     resumed: Path | None = None
     name: str = ""
@@ -69,49 +67,61 @@ class Asked:
         named = {"--here": self.url, "--model": self.model, "--tokenizer": self.tokenizer}
         return " ".join(f"{option} {shlex.quote(text)}" for option, text in named.items() if text)
 
-    def order(self, default: Path, command: Advice, options: str) -> Order:
-        """The order that goes on with ``command`` and ``options``."""
-        path = self.resumed or self.file or default
-        return Order(path, self.grid, self.name, self.seed, options, command)
 
-
-def run_bench(invocation: Invocation, asked: Asked) -> None:
+def run_bench(invocation: Invocation, asked: Asked, grid: Grid | None) -> None:
     """Measure the stack's endpoint, or the server at a URL, show its points, and end with the exit
-    code of what they are worth."""
-    found = measurement(invocation, asked)(enough=never)
+    code of what they are worth; without a ``grid``, measure the points that a file lacks."""
+    found = measurement(invocation, asked, grid)(enough=never)
     show_benchmark(invocation.output, found)
     found.require_results()
 
 
-def run_ramp(invocation: Invocation, asked: Asked, gates: Sequence[Gate], *, to_end: bool) -> None:
+def run_ramp(
+    invocation: Invocation,
+    asked: Asked,
+    grid: Grid | None,
+    gates: Sequence[Gate],
+    *,
+    to_end: bool,
+) -> None:
     """Measure step by step until one of ``gates`` fails, show the steps, and end with the exit code
-    of what has become of the gates."""
+    of what has become of the gates; ``grid`` as for :func:`run_bench`."""
     typed = [f"--gate {shlex.quote(gate.text)}" for gate in gates] + ["--to-end"] * to_end
-    measure = measurement(invocation, asked, BENCH_RAMP, " ".join(typed))
+    measure = measurement(invocation, asked, grid, BENCH_RAMP, " ".join(typed))
     found = ramp(measure, gates, invocation.report, to_end=to_end)
     show_ramp(invocation.output, found)
     found.require_kept()
 
 
 def measurement(
-    invocation: Invocation, asked: Asked, command: Advice = BENCH_RUN, options: str = ""
+    invocation: Invocation,
+    asked: Asked,
+    grid: Grid | None,
+    command: Advice = BENCH_RUN,
+    options: str = "",
 ) -> Measure:
     """What measures the stack's endpoint, or the server at a URL.
 
     Args:
         invocation: the run of the command line.
-        asked: what is to be measured.
+        asked: what is asked for beside the points.
+        grid: the points; None for those that the file lacks.
         command: goes on with it.
         options: what has to be typed for that, beside the server.
     """
     stamp = invocation.now().astimezone().strftime("%Y%m%d-%H%M%S")
+
+    def order(default: Path) -> Order:
+        path = asked.resumed or asked.file or default
+        typed = " ".join(filter(None, (asked.server, options)))
+        return Order(path, grid, asked.name, asked.seed, typed, command)
+
     if asked.url:
-        options = f"{asked.server} {options}".rstrip()
         trusted = invocation.environ.get("SSL_CERT_FILE")
         return partial(
             bench_here,
             asked.url,
-            asked.order(Path(_DIRECTORY, f"here-{stamp}.jsonl"), command, options),
+            order(Path(_DIRECTORY, f"here-{stamp}.jsonl")),
             invocation.report,
             consent=invocation.consent,
             model=asked.model,
@@ -120,9 +130,8 @@ def measurement(
             ca=None if not trusted else Path(trusted),
         )
     cloud = invocation.connect(invocation.open_deployed(), start=False)
-    default = _default(cloud.stack.project.root, cloud.stack.name, stamp)
-    order = asked.order(default, command, options)
-    return partial(bench, cloud, order, invocation.report, consent=invocation.consent)
+    kept = order(_default(cloud.stack.project.root, cloud.stack.name, stamp))
+    return partial(bench, cloud, kept, invocation.report, consent=invocation.consent)
 
 
 def _default(root: Path, stack: str, stamp: str) -> Path:
@@ -149,8 +158,8 @@ def show_benchmark(output: Output, found: Benchmark) -> None:
     output.result(f"\n{_legend(found)}")
     _show_remarks(output, found)
     counts = [
-        f"{count:,} {'results' if words == 'result' and count > 1 else words}"
-        for verdict, words in _VERDICTS.items()
+        f"{count:,} {'results' if verdict == 'result' and count > 1 else verdict.replace('_', ' ')}"
+        for verdict in get_args(Verdict)
         if (count := found.count(verdict))
     ]
     output.result(f"\n{', '.join(counts)}: {found.path}")
@@ -169,7 +178,7 @@ def _row(point: Point) -> tuple[str, ...]:
     first = (
         f"{load.concurrency:,}",
         f"{load.context:,}{'+' if load.shared else ''}",
-        _VERDICTS[point.verdict] + ("*" if point.flags else ""),
+        point.verdict.replace("_", " ") + ("*" if point.flags else ""),
     )
     if measured is None:
         return (*first, *("-",) * 6)
