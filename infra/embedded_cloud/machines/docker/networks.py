@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -139,12 +140,14 @@ def in_network_of(other: Container, container: Container) -> list[str]:
     """
     import psutil
 
-    # The first child is what has entered the network of `other`, where it has one.
-    first = next(iter(psutil.Process(other.pid).children()), None)
+    # The first child is what has entered the network of `other`, where it has one. A process that
+    # has ended has no namespaces.
     entered: tuple[str, ...] = ()
-    if first is not None and entering(first.pid, "net"):
-        entered = entering(first.pid, "user", "net")
-    elif other.network != HOST_NETWORK:
+    with suppress(psutil.NoSuchProcess, OSError, StopIteration):
+        first = next(iter(psutil.Process(other.pid).children()))
+        if entering(first.pid, "net"):
+            entered = entering(first.pid, "user", "net")
+    if not entered and other.network != HOST_NETWORK:
         # Without this the command would be on the machine's network.
         raise DockerError(
             f"Error response from daemon: the network of container {other.name} is not there yet"
