@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import NotFoundError, UsageError, WeightsError
-from tpuflex.planning.anchors import Load
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.recommend import Recommendation, Requirements, recommend
-from tpuflex.planning.request import NotPlannable
+from tpuflex.planning.request import Load, NotPlannable
 from tpuflex.planning.scenarios import Scenario, nearest_scenarios, scenario
 from tpuflex.planning.stack import plan_request, server_request
 from tpuflex.settings.weights_source import GsUrl, HubSource

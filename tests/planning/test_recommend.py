@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import CatalogRows, Model, Price
-from tpuflex.planning.anchors import Load
 from tpuflex.planning.compatibility import Level, compatibility
 from tpuflex.planning.first_token import judge_first_token
 from tpuflex.planning.recommend import Option, Requirements, recommend
+from tpuflex.planning.request import Load
 from tpuflex.planning.scenarios import SCENARIOS, nearest_scenarios, scenario
 
 CATALOG = builtin()

@@ -17,10 +17,10 @@ from tpuflex.advice import Advice
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import NotFoundError
 from tpuflex.measure.tally import FULL, Gap, Moment, Peaks, Tally, Use, hours, steps, timeline
-from tpuflex.planning.anchors import Load
 from tpuflex.planning.figure import Figure, with_source_table
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.recommend import Option, Requirements, recommend
+from tpuflex.planning.request import Load
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.planning.throughput import arithmetic_ceiling, decode_ceiling
 from tpuflex.planning.token_cost import usd_for_million

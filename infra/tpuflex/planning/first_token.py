@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tpuflex.planning.anchors import Load
 from tpuflex.planning.figure import Figure, sources_json
 from tpuflex.planning.published import PublishedPoint, points_of
+from tpuflex.planning.request import Load
 from tpuflex.planning.throughput import first_token_bound, judge
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def judge_first_token(
     return FirstToken(verdict=verdict, text=text, sources=sources, alone=alone, burst=burst)
 
 
-def is_credible(point: PublishedPoint, model: Model, accelerator: Accelerator) -> bool:
+def _is_credible(point: PublishedPoint, model: Model, accelerator: Accelerator) -> bool:
     """Whether the chips can have computed the prompts that ``point`` counts."""
     rate = point.prompt_tokens_per_second
     return rate is None or judge(model, accelerator, rate).verdict == "possible"
@@ -104,17 +104,17 @@ def _verdict(
         )
         return "impossible", text, alone.sources
     rows = [row for row in points_of(model.name, accelerator.name) if row.ttft_s is not None]
-    credible = [row for row in rows if is_credible(row, model, accelerator)]
+    credible = [row for row in rows if _is_credible(row, model, accelerator)]
     met = _first(row for row in credible if _as_hard(row, load) and _ttft(row) <= target)
     if met is not None:
-        return "met", f"published: {describe(met)}", (met.source,)
+        return "met", f"published: {_described(met)}", (met.source,)
     missed = _first(row for row in rows if _as_easy(row, load) and _ttft(row) > target)
     if missed is not None:
-        return "missed", f"published: {describe(missed)}", (missed.source,)
+        return "missed", f"published: {_described(missed)}", (missed.source,)
     if (near := _nearest(rows, load)) is not None:
         return (
             "not_known",
-            f"published: {describe(near)}{_doubt(near, model, accelerator)}",
+            f"published: {_described(near)}{_doubt(near, model, accelerator)}",
             (near.source,),
         )
     return "not_known", "nothing was published, and arithmetic does not forbid it", alone.sources
@@ -122,12 +122,11 @@ def _verdict(
 
 def _doubt(point: PublishedPoint, model: Model, accelerator: Accelerator) -> str:
     rate = point.prompt_tokens_per_second
-    if rate is None or is_credible(point, model, accelerator):
-        return ""
-    return f"; but its {judge(model, accelerator, rate).text}, so its prompts were not all computed"
+    text = "" if rate is None else judge(model, accelerator, rate).text
+    return f"; but its {text}, so its prompts were not all computed" if text else ""
 
 
-def describe(point: PublishedPoint) -> str:
+def _described(point: PublishedPoint) -> str:
     """A published time to the first token, with what it was measured under."""
     requests = "1 request" if point.concurrency == 1 else f"{point.concurrency or 0:,} requests"
     prompt = "" if point.context is None else f" of {point.context:,} tokens"

@@ -11,14 +11,19 @@ import csv
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationError
 
 from tpuflex.catalog.packaged import packaged_data
 from tpuflex.catalog.rows import Count, Name, Positive, Row, Source, Text
 from tpuflex.errors import Finding, Position, SettingsError
+from tpuflex.planning.figure import source_json
+
+if TYPE_CHECKING:
+    from tpuflex.planning.request import Load
 
 #: The table that comes with tpuflex.
 BUILTIN_FILE = "published.csv"
@@ -87,6 +92,42 @@ def points_of(model: str, accelerator: str) -> tuple[PublishedPoint, ...]:
     return tuple(
         row for row in builtin_points() if (row.model, row.accelerator) == (model, accelerator)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRate:
+    """A published throughput, as it stands.
+
+    Attributes:
+        text: the figure with what it was measured under.
+        source: the report.
+    """
+
+    text: str
+    source: Source
+
+    def to_json(self) -> dict[str, object]:
+        """The figure in a JSON document."""
+        return {"text": self.text, "sources": [source_json(self.source)]}
+
+
+def rates_of(model: str, accelerator: str, load: Load) -> Iterator[PublishedRate]:
+    """Published requests per second nearest to ``load``, and all output tokens per second."""
+    rows = points_of(model, accelerator)
+    requests = [row for row in rows if row.requests_per_second is not None]
+    if requests:
+        row = min(requests, key=lambda row: abs((row.concurrency or 0) - load.concurrency))
+        yield PublishedRate(f"{row.requests_per_second:g} requests/s {_under(row)}", row.source)
+    for row in rows:
+        if row.output_tokens_per_second is not None:
+            text = f"{row.output_tokens_per_second:g} tokens/s {_under(row)}"
+            yield PublishedRate(text, row.source)
+
+
+def _under(row: PublishedPoint) -> str:
+    if row.concurrency is None:
+        return f"({row.setup})"
+    return f"with {row.concurrency:,} at once ({row.setup})"
 
 
 def read_table(

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Literal
 
 from tpuflex.catalog.rows import Source
 from tpuflex.catalog.zones import region_of
-from tpuflex.planning.anchors import Load, Published, published
 from tpuflex.planning.compatibility import Compatibility, compatibility
 from tpuflex.planning.cost import usd
 from tpuflex.planning.figure import Figure, ceiling, with_source_table
 from tpuflex.planning.first_token import FirstToken, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, nearest_that_fit, plan_memory
-from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
+from tpuflex.planning.published import PublishedRate, rates_of
+from tpuflex.planning.request import CacheType, Load, MemoryRequest, NotPlannable
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.planning.throughput import bandwidth_ceiling
 from tpuflex.planning.token_cost import generated_price, token_prices
@@ -252,7 +252,7 @@ class Recommendation:
     requirements: Requirements | None = None
     options: tuple[Option, ...] = ()
     nearest: Nearest | None = None
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedRate, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """The document of ``tpuflex recommend --json``."""
@@ -296,7 +296,7 @@ def recommend(
         requirements=requirements,
         options=options,
         nearest=_nearest(models, options, requirements, catalog),
-        published=tuple(published(best.model, best.accelerator, requirements.load)),
+        published=tuple(rates_of(best.model.name, best.accelerator.name, requirements.load)),
     )
 
 

@@ -1,4 +1,5 @@
-"""What a memory plan is made from: a model, chips, and the flags of vLLM that decide memory."""
+"""What the planner is asked about: a load, and a server by its model, its chips and the flags of
+vLLM that decide memory."""
 
 from __future__ import annotations
 
@@ -17,6 +18,19 @@ DEFAULT_UTILIZATION = 0.92
 DEFAULT_MAX_NUM_SEQS = 256
 CPU_MAX_NUM_SEQS = 128
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the server has to do.
+
+    Attributes:
+        context: tokens of the longest sequence; the prompt is taken to be as long.
+        concurrency: sequences at once.
+    """
+
+    context: int
+    concurrency: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
 from tpuflex.duration import parse_duration
-from tpuflex.planning.anchors import Load
 from tpuflex.planning.recommend import Option, Requirements, recommend
+from tpuflex.planning.request import Load
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.scaffold.options import Offer
 

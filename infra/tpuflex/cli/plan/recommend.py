@@ -12,8 +12,8 @@ from tpuflex.planning.scenarios import SCENARIOS
 from tpuflex.terminal.money import dollars, show_sources
 
 if TYPE_CHECKING:
-    from tpuflex.planning.anchors import Published
     from tpuflex.planning.figure import Figure
+    from tpuflex.planning.published import PublishedRate
     from tpuflex.planning.recommend import Nearest, Option, Recommendation, Requirements
     from tpuflex.planning.scenarios import Elsewhere, Given, Scenario
     from tpuflex.terminal.output import Output
@@ -324,7 +324,7 @@ def _explained(text: str, figure: Figure, sources: SourceList) -> str:
     return f"{_with_sources(text, figure, sources)} ({figure.basis})"
 
 
-def _show_published(output: Output, quoted: tuple[Published, ...], sources: SourceList) -> None:
+def _show_published(output: Output, quoted: tuple[PublishedRate, ...], sources: SourceList) -> None:
     if quoted:
         output.result()
         output.heading("Published, not measured by this project:")
