@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
-from tpuflex.measure.published_table import VERDICT_WORDS
+from tpuflex.planning.plausibility import VERDICTS
 
 TABLE = """\
 model,accelerator,concurrency,context,prompt_tokens_per_second,ttft_s,setup
@@ -54,7 +54,7 @@ def test_for_scripts(type_in: TypeIn, table: Path) -> None:
 
     assert document["table"] == "table.csv"
     assert document["counts"] == {
-        **dict.fromkeys(VERDICT_WORDS, 1),
+        **dict.fromkeys(VERDICTS, 1),
     }
     first = document["points"][0]
     assert (first["row"], first["concurrency"], first["verdict"]) == (1, 256, "impossible")

@@ -19,8 +19,8 @@ from tpuflex.errors import AccessError, SettingsError, TpuflexError
 from tpuflex.files.trusted import creation_lock, lock_of, write_shared
 from tpuflex.measure.archive import read_archive
 from tpuflex.measure.benchmark_files import Benchmark, read_benchmark
+from tpuflex.measure.judged_table import import_table
 from tpuflex.measure.metrics import EngineMetrics
-from tpuflex.measure.published_table import import_table
 from tpuflex.measure.report_files import export, write_report
 from tpuflex.measure.run import Run, Server
 from tpuflex.measure.run_file import create, differences, resume

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tpuflex.errors import TpuflexError, UsageError
 from tpuflex.measure.benchmark_files import Benchmark
 from tpuflex.measure.quantities import COMPARED, Quantity
-from tpuflex.measure.report import MARKS, WORDS, kind_of, price_text, report_of
+from tpuflex.measure.report import MARKS, WORDS, facts_of, kind_of, price_text
 from tpuflex.measure.run import FIGURES, Point, Run
 
 #: Facts that the header has even where all runs agree.
@@ -25,14 +25,20 @@ _OF_ONE_RUN = ("run", "begun", "stack", "its command")
 _LONGEST_NAME = 24
 #: Factors that prove no difference. A point is measured once, so how far repetitions are from each
 #: other is not known: a fifth is a margin that was assumed, not measured.
-UNSURE = (0.8, 1.25)
+_UNSURE = (0.8, 1.25)
+#: What the tables of a comparison need to be read.
+HOW_TO_READ_COMPARISON = (
+    "A factor is a run's figure divided by the first run's. Only points with the same concurrency,"
+    " context and generated tokens are compared. An asterisk marks a flagged point, ?"
+    " one that another tool measured and nothing verified; best figures say at which concurrency x"
+    f" context. Each point was measured once: ~ marks factors from {_UNSURE[0]} to {_UNSURE[1]}, by"
+    " which two runs of one server may differ, too; measure again before you believe them."
+)
 #: Options of the load generator that say which server it measures, and how to reach it.
 _ADDRESSES = frozenset({"--base-url", "--model", "--served-model-name", "--tokenizer"})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _NONE = "-"
 _RESULTS = "results"
-
-Key = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class Comparison:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader has to know of the tables, in sentences of ours."""
+        """What a reader has to know of the tables, in sentences without text of a file."""
         differ = ", ".join(self.different)
         left_out = f"Points that not all runs have are left out: {self.left_out}."
         models = "The runs are of different models, whose tokens are not the same amount of text."
@@ -210,23 +216,32 @@ def compare(
     """
     if len(benchmarks) < 2:
         raise UsageError("Name two files or more: one run has nothing to be compared with.")
-    by_key = [
-        {point.load.key: point for point in each.points if context in (None, point.load.context)}
-        for each in benchmarks
-    ]
-    common = sorted(set.intersection(*(set(points) for points in by_key)))
-    if not common:
+    rows, left_out = _in_common(benchmarks, context)
+    if not rows:
         raise _nothing_in_common(benchmarks, context)
-    rows = tuple(tuple(points[key] for points in by_key) for key in common)
     return Comparison(
         names=_names(benchmarks),
         facts=tuple(_facts(benchmarks)),
         quantity=quantity,
         points=rows,
-        left_out=len(set().union(*by_key)) - len(common),
+        left_out=left_out,
         bests=tuple(_bests(rows)),
         peaks=_peaks(benchmarks, quantity, context),
     )
+
+
+def _in_common(
+    benchmarks: Sequence[Benchmark], context: int | None
+) -> tuple[tuple[tuple[Point, ...], ...], int]:
+    """The points at the loads that all of ``benchmarks`` have, a row for each load, and how many
+    loads only some of them have."""
+    by_key = [
+        {point.load.key: point for point in each.points if context in (None, point.load.context)}
+        for each in benchmarks
+    ]
+    common = set.intersection(*(set(points) for points in by_key))
+    rows = tuple(tuple(points[key] for points in by_key) for key in sorted(common))
+    return rows, len(set().union(*by_key)) - len(common)
 
 
 def factors(values: Sequence[float | None]) -> list[float | None]:
@@ -241,7 +256,7 @@ def factor_text(factor: float | None) -> str:
         return _NONE
     if factor >= 100:
         return f"{factor:,.0f}x"
-    return f"{factor:.2f}x{' ~' if UNSURE[0] <= factor <= UNSURE[1] else ''}"
+    return f"{factor:.2f}x{' ~' if _UNSURE[0] <= factor <= _UNSURE[1] else ''}"
 
 
 def _nothing_in_common(benchmarks: Sequence[Benchmark], context: int | None) -> TpuflexError:
@@ -273,7 +288,7 @@ def _facts(benchmarks: Sequence[Benchmark]) -> Iterator[tuple[str, tuple[str, ..
     """What the runs were measured on, as far as it differs or always matters."""
     found = [
         {
-            **dict(report_of(each.run, each.points).facts),
+            **dict(facts_of(each.run)),
             "model": each.run.server.model,
             "price": price_text(each.run, source=False),
             "load from": _load_from(each.run),
@@ -338,9 +353,8 @@ def _series(row: tuple[Point, ...]) -> tuple[int, int, int]:
 
 
 def _bests(rows: Sequence[tuple[Point, ...]]) -> Iterator[Best]:
-    whole = _comparable(rows)
     for quantity in COMPARED:
-        bests = tuple(quantity.best([row[run] for row in whole]) for run in range(len(rows[0])))
+        bests = _best_points(quantity, rows, len(rows[0]))
         if any(bests):
             yield Best(quantity, bests)
 
@@ -398,15 +412,17 @@ def _peaks(
 def _peaks_of_model(
     runs: Sequence[Benchmark | None], quantity: Quantity, context: int | None
 ) -> tuple[Point | None, ...]:
-    by_key = [
-        {point.load.key: point for point in run.points if context in (None, point.load.context)}
-        for run in runs
-        if run is not None
-    ]
-    common: set[Key] = set.intersection(*(set(points) for points in by_key))
-    rows = _comparable([tuple(points[key] for points in by_key) for key in sorted(common)])
-    bests = iter(quantity.best([row[column] for row in rows]) for column in range(len(by_key)))
+    measured = [run for run in runs if run is not None]
+    bests = iter(_best_points(quantity, _in_common(measured, context)[0], len(measured)))
     return tuple(None if run is None else next(bests) for run in runs)
+
+
+def _best_points(
+    quantity: Quantity, rows: Sequence[tuple[Point, ...]], runs: int
+) -> tuple[Point | None, ...]:
+    """The best point of each run."""
+    whole = _comparable(rows)
+    return tuple(quantity.best([row[run] for row in whole]) for run in range(runs))
 
 
 def _value(quantity: Quantity, point: Point) -> float | None:

@@ -41,17 +41,17 @@ MARKS: dict[Kind, str] = {"flagged": " *", "not_verified": " ?"}
 
 HOW_TO_READ = (
     "A cell is one point: so many requests kept in flight (concurrency), each with a prompt of so"
-    " many tokens (context).",
+    " many tokens (context). "
     "It shows a figure only where the point agrees with itself: concurrency is throughput times"
     " latency, the client's tokens are the server's, and the load generator had processor to spare;"
     ' otherwise it says "not a result", and "?" marks what another tool measured and nothing'
-    " verified: the reasons are below.",
+    " verified: the reasons are below. "
     '"Not feasible" means that the server cannot hold so many tokens at once: that was not tried,'
-    " and has neither passed nor failed.",
+    " and has neither passed nor failed. "
     "Throughput grows with concurrency up to a bend, beyond which requests only wait longer; dashed"
     " lines are what the chips allow, and a point with a figure beyond them is marked with an"
     " asterisk and listed: these chips have not computed that, most often because the prompts were"
-    " cached.",
+    " cached."
 )
 
 
@@ -156,7 +156,7 @@ class Report:
         return ", ".join(f"{count} {word}" for word, count in self.counts)
 
     def to_json(self) -> dict[str, object]:
-        """It in the document of `bench report`."""
+        """Its part of the document of `bench report`."""
         return {"name": self.run.name, "id": self.run.id, "points": dict(self.counts)}
 
 
@@ -168,7 +168,7 @@ def report_of(run: Run, points: Sequence[Point]) -> Report:
         by_series.setdefault((load.shared, load.output), {})[key] = load
     return Report(
         run,
-        tuple(_facts(run)),
+        tuple(facts_of(run)),
         tuple(_counts(points, len(loads))),
         tuple(
             _series(shared, output, by_series[shared, output], points)
@@ -193,7 +193,8 @@ def _counts(points: Sequence[Point], loads: int) -> Iterator[tuple[str, int]]:
         yield "flagged", flagged
 
 
-def _facts(run: Run) -> Iterator[tuple[str, str]]:
+def facts_of(run: Run) -> Iterator[tuple[str, str]]:
+    """What ``run`` was measured on: names and values, empty where one is not known."""
     server = run.server
     known = server.catalog_model
     catalog = f" ({known} in the catalog)" if known not in ("", server.model) else ""

@@ -65,7 +65,7 @@ def report_html(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_STYLE}</style></head><body>",
-        f"<h1>Benchmark</h1><p class=how>{escape(' '.join(HOW_TO_READ))}</p>",
+        f"<h1>Benchmark</h1><p class=how>{escape(HOW_TO_READ)}</p>",
     ]
     if without:
         parts.append(f"<p>{escape(without)}</p>")

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tpuflex.measure.comparison import UNSURE, Comparison
+from tpuflex.measure.comparison import HOW_TO_READ_COMPARISON, Comparison
 from tpuflex.measure.report import HOW_TO_READ, HeatMap, Report, Series
 from tpuflex.terminal.markdown import code, table
 
 #: Characters of a fact or a reason that are shown.
 _LONGEST = 1_000
-#: What the tables of a comparison need to be read.
-HOW_TO_READ_COMPARISON = (
-    "A factor is a run's figure divided by the first run's. Only points with the same concurrency,"
-    " context and generated tokens are compared. An asterisk marks a flagged point, ?"
-    " one that another tool measured and nothing verified; best figures say at which concurrency x"
-    " context. Each point was measured once:"
-    f" ~ marks factors from {UNSURE[0]} to {UNSURE[1]}, by which two runs of one server may differ,"
-    " too; measure again before you believe them."
-)
 
 
 def report_markdown(reports: Sequence[Report], plots: str) -> str:
     """The page about ``reports``; ``plots`` says where plots are."""
-    parts = ["# Benchmark", " ".join(HOW_TO_READ), plots]
+    parts = ["# Benchmark", HOW_TO_READ, plots]
     for report in reports:
         parts += _run(report)
     return "\n\n".join(parts) + "\n"

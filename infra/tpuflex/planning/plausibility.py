@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 #: have to be known to judge it is not. The others are those of a claim (:func:`judge`).
 PointVerdict = Literal["possible", "not_credible", "not_feasible", "not_known", "impossible"]
 #: The worst first.
-_ORDER: tuple[PointVerdict, ...] = ("impossible", "not_feasible", "not_credible")
+VERDICTS: tuple[PointVerdict, ...] = (
+    "impossible",
+    "not_feasible",
+    "not_credible",
+    "not_known",
+    "possible",
+)
 #: Weights in 4 bits are read four times as fast as in bfloat16; nothing is served in fewer, and no
 #: chip computes more than twice as fast in another type.
 _NARROWEST = 4
@@ -86,7 +92,7 @@ def judge_point(point: PublishedPoint, catalog: Catalog) -> Plausibility:
     if model is None or accelerator is None:
         return Plausibility(point, "not_known", missing=tuple(_strangers(point, catalog)))
     judgement = _Judgement(point, model, accelerator, catalog)
-    said = sorted(judgement.said(), key=lambda each: _ORDER.index(each[0]))
+    said = sorted(judgement.said(), key=lambda each: VERDICTS.index(each[0]))
     missing = tuple(judgement.missing)
     if said:
         return Plausibility(point, said[0][0], tuple(text for _, text in said), missing)

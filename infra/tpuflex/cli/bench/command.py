@@ -310,8 +310,8 @@ def import_(invocation: Invocation, file: Path | None, published: bool, markdown
     Exit codes: 15 if a point of a table of yours is impossible, 5 if the table cannot be read, with
     line and column; 4 if there is no such file.
     """
-    from tpuflex.cli.bench.published import published_markdown, show_published
-    from tpuflex.measure.published_table import import_table, judge_published
+    from tpuflex.cli.bench.show import published_markdown, show_published
+    from tpuflex.measure.judged_table import import_table, judge_published
 
     if (file is None) != published:
         raise click.UsageError("Name a table, or write --published.")
@@ -365,7 +365,7 @@ def report(invocation: Invocation, files: tuple[Path, ...], name: Path | None) -
 
     Exit codes: 4 if there is no such file, 1 if it cannot be read.
     """
-    from tpuflex.cli.bench.files import show_written
+    from tpuflex.cli.bench.show import show_written
     from tpuflex.measure.report_files import write_report
 
     show_written(invocation.output, write_report(files, name))
@@ -416,7 +416,7 @@ def compare(
 
     Exit codes: 4 if there is no such file, 1 if it cannot be read or no point is in all runs.
     """
-    from tpuflex.cli.bench.files import show_comparison
+    from tpuflex.cli.bench.show import show_comparison
     from tpuflex.measure.benchmark_files import read_benchmark
     from tpuflex.measure.comparison import compare as compared
     from tpuflex.measure.quantities import COMPARED
@@ -460,7 +460,7 @@ def export(invocation: Invocation, file: Path, form: str, directory: Path) -> No
 
     Exit codes: 4 if there is no such file, 1 if it cannot be read or has no result.
     """
-    from tpuflex.cli.bench.files import show_exported
+    from tpuflex.cli.bench.show import show_exported
     from tpuflex.measure.benchmark_files import read_benchmark
     from tpuflex.measure.report_files import export as exported
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +12,12 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.rows import Source
 from tpuflex.errors import Finding, ImplausibleError, NotFoundError, SettingsError
 from tpuflex.files.trusted import open_regular
-from tpuflex.planning.plausibility import Plausibility, PointVerdict, judge_point
+from tpuflex.planning.plausibility import VERDICTS, Plausibility, judge_point
 from tpuflex.planning.published import BUILTIN_FILE, LARGEST_TABLE, builtin_points, read_table
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
-
-#: Verdicts in words, the worst first.
-VERDICT_WORDS: dict[PointVerdict, str] = {
-    "impossible": "impossible",
-    "not_feasible": "not feasible",
-    "not_credible": "not credible",
-    "not_known": "not known",
-    "possible": "possible",
-}
+    from tpuflex.planning.published import PublishedPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class JudgedTable:
     def summary(self) -> str:
         """How many points there are of each verdict, the worst first."""
         counts = Counter(row.verdict for row in self.rows)
-        words = (f"{counts[each]} {word}" for each, word in VERDICT_WORDS.items() if counts[each])
+        words = (f"{counts[each]} {each.replace('_', ' ')}" for each in VERDICTS if counts[each])
         points = "1 point" if len(self.rows) == 1 else f"{len(self.rows)} points"
         return f"{points}: {', '.join(words)}"
 
@@ -52,7 +45,7 @@ class JudgedTable:
         counts = Counter(row.verdict for row in self.rows)
         return {
             "table": self.name,
-            "counts": {verdict: counts[verdict] for verdict in VERDICT_WORDS},
+            "counts": {verdict: counts[verdict] for verdict in VERDICTS},
             "points": [{"row": number, **row.to_json()} for number, row in enumerate(self.rows, 1)],
         }
 
@@ -95,10 +88,13 @@ def import_table(path: Path, catalog: Catalog, today: dt.date) -> JudgedTable:
         found = Finding(path.name, f"cannot be read ({error.strerror})")
         raise SettingsError(str(path), (found,)) from error
     points = read_table(content, str(path), Source(where=path.name, date=today))
-    return JudgedTable(path.name, tuple(judge_point(point, catalog) for point in points))
+    return _judged(path.name, points, catalog)
 
 
 def judge_published(catalog: Catalog) -> JudgedTable:
     """Judge the published figures that come with tpuflex."""
-    points = builtin_points()
-    return JudgedTable(BUILTIN_FILE, tuple(judge_point(point, catalog) for point in points))
+    return _judged(BUILTIN_FILE, builtin_points(), catalog)
+
+
+def _judged(name: str, points: Iterable[PublishedPoint], catalog: Catalog) -> JudgedTable:
+    return JudgedTable(name, tuple(judge_point(point, catalog) for point in points))
