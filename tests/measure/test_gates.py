@@ -127,9 +127,18 @@ def test_what_is_no_result_decides_nothing(
     assert gate.verdict(POINT) == "undecided" or gate.verdict(POINT) != opposite.verdict(POINT)
 
 
-@given(text=st.text(max_size=40) | st.from_regex(r"[a-z_0-9]{1,9}[<>]=?[0-9.]{1,5}m?s?(@[0-9]+)?"))
+GATES = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(METRICS),
+    st.sampled_from(("<", "<=", ">", ">=")),
+    st.from_regex(r"[0-9]{1,4}(\.[0-9]{1,3})?(s|ms| ms|)", fullmatch=True),
+    st.from_regex(r"(@[1-9][0-9]{0,3})?", fullmatch=True),
+)
+
+
+@given(text=GATES | st.text(max_size=40))
 def test_any_text_is_a_gate_or_refused(text: str) -> None:
-    """Whatever is written, it is read the same way again, or refused in a sentence."""
+    """Any text is refused as wrong usage, or is a gate whose own text is read as the same gate."""
     try:
         gate = parse_gate(text)
     except UsageError:
