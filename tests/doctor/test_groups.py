@@ -17,7 +17,6 @@ from tpuflex.cli.doctor.run import show
 from tpuflex.cli.invocation import Invocation
 from tpuflex.doctor import (
     account,
-    capacity,
     enabled_apis,
     image,
     machine,
@@ -27,10 +26,10 @@ from tpuflex.doctor import (
     weights,
 )
 from tpuflex.doctor.account import Billing
-from tpuflex.doctor.capacity import Offer, TpuQuota
 from tpuflex.doctor.check import Check
 from tpuflex.doctor.image import ImageState
 from tpuflex.doctor.policies import OrgPolicy
+from tpuflex.doctor.quota import Offer, TpuQuota, Wanted, offer_checks, quota_checks
 from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
 from tpuflex.google.api_states import ApiState
 from tpuflex.google.credentials import Credential, Kind
@@ -266,7 +265,7 @@ def test_every_region_has_to_be_allowed(settings: StackSettings) -> None:
     assert fine.text == "us-east5 and europe-west4 are allowed"
 
 
-WANTED = capacity.Wanted("p", "v6e-4", "v6e", 4, "v2-alpha-tpuv6e", ("us-east5-a", "us-east5-b"))
+WANTED = Wanted("p", "v6e-4", "v6e", 4, "v2-alpha-tpuv6e", ("us-east5-a", "us-east5-b"))
 
 
 def quota(**limits: int) -> TpuQuota:
@@ -291,9 +290,9 @@ def test_capacity(shown: Shown) -> None:
         "us-east5-b": Offer(accelerator=False, runtime=True),
     }
     checks = [
-        *capacity.offer_checks(WANTED, offers),
-        *capacity.quota_checks(WANTED, quota(preemptible_a=64)),
-        *capacity.quota_checks(WANTED, quota(demand_a=4)),
+        *offer_checks(WANTED, offers),
+        *quota_checks(WANTED, quota(preemptible_a=64)),
+        *quota_checks(WANTED, quota(demand_a=4)),
     ]
     assert_golden("doctor/capacity.txt", shown(checks))
 
@@ -307,7 +306,7 @@ def test_quota_for_one_only(limit: int, hands_over: bool, standing: str) -> None
     says that the old one goes first; which is the way out."""
     wanted = replace(WANTED, zones=("us-east5-a",), hands_over=hands_over)
 
-    (check,) = capacity.quota_checks(wanted, quota(preemptible_a=limit))
+    (check,) = quota_checks(wanted, quota(preemptible_a=limit))
 
     assert check.standing == standing
     assert ("tpuflex:slice.replace" in str(check.remedy)) is (standing == "warning")
@@ -319,8 +318,8 @@ def test_no_zone_can_give_it() -> None:
         WANTED.zones, Offer(accelerator=True, runtime=False)
     )
     checks = [
-        *capacity.offer_checks(WANTED, nowhere),
-        *capacity.quota_checks(WANTED, quota(preemptible_a=3, demand_b=1)),
+        *offer_checks(WANTED, nowhere),
+        *quota_checks(WANTED, quota(preemptible_a=3, demand_b=1)),
     ]
 
     assert [(check.standing, check.kind.exit_code) for check in checks] == [("failed", 5)] * 2 + [
@@ -335,7 +334,7 @@ def test_one_unread_zone_forbids_nothing() -> None:
         "us-east5-a": DENIED,
         "us-east5-b": Offer(accelerator=False, runtime=False),
     }
-    assert [check.standing for check in capacity.offer_checks(WANTED, offers)] == [
+    assert [check.standing for check in offer_checks(WANTED, offers)] == [
         "unknown",
         "warning",
     ]

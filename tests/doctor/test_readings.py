@@ -8,9 +8,9 @@ import pytest
 import requests
 
 from tpuflex.doctor.account import Billing, project_billing
-from tpuflex.doctor.capacity import Offer, QuotaLimit, TpuQuota, tpu_quota, zone_offer
 from tpuflex.doctor.image import ImageState, image_state
 from tpuflex.doctor.policies import OrgPolicy, effective_policy
+from tpuflex.doctor.quota import Offer, QuotaLimit, TpuQuota, tpu_quota, zone_offer
 from tpuflex.doctor.rights import all_needed
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.google.endpoints import Endpoints

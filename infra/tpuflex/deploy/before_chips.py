@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.deploy.plan import slice_step
-from tpuflex.doctor.capacity import quota_shortage_beside
+from tpuflex.doctor.quota import quota_shortage_beside
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,

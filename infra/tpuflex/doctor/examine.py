@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from tpuflex.doctor import (
     account,
-    capacity,
     enabled_apis,
     encryption_key,
     host_account,
     image,
     machine,
     policies,
+    quota,
     rights,
     state,
     weights,
@@ -41,7 +41,7 @@ CLOUD_SUBJECTS = (
     host_account,
     encryption_key,
     policies,
-    capacity,
+    quota,
     image,
     weights,
 )

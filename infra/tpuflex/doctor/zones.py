@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
-from tpuflex.doctor.capacity import (
+from tpuflex.doctor.quota import (
     POOLS,
     Limits,
     Offer,

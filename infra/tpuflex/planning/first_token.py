@@ -86,7 +86,7 @@ def _bounds(model: Model, accelerator: Accelerator, load: Load) -> tuple[Figure,
         Figure(
             round(bound.burst_mean, 4),
             "seconds",
-            f"{words}, mean of {load.concurrency:,} that arrive at once",
+            f"{words}, mean of {load.concurrency:,} that reach one stack at once",
             sources,
         ),
     )

@@ -130,7 +130,7 @@ class Option:
         total: price of the chips of all of them.
         fit: whether it can be served.
         budget: whether the price of all stacks is within the budget.
-        first_token: what is known of the time to the first token.
+        first_token: what is known of the time to the first token, with the load of one stack.
         seen: what was seen.
         limits: what it holds and reaches at most; None where it does not fit.
         unproven: what nobody has shown.
@@ -406,7 +406,9 @@ def _option(
         total=total,
         fit=_fit(plan),
         budget=_budget(total, requirements.budget),
-        first_token=judge_first_token(model, accelerator, requirements.load, requirements.ttft),
+        first_token=judge_first_token(
+            model, accelerator, _of_one_stack(requirements.load, stacks), requirements.ttft
+        ),
         seen=compatibility(model, accelerator),
         limits=_limits(request, plan, requirements.load, per_hour),
         unproven=tuple(_unproven(request, plan, zones)),
@@ -426,6 +428,11 @@ def _stacks(request: MemoryRequest, plan: MemoryPlan | NotPlannable) -> Figure:
     words = f"{request.max_num_seqs:,} sequences, of which one stack holds {held:,} at full length"
     sources = (request.model.source, request.accelerator.source, _PLANNER)
     return Figure(ceiling(request.max_num_seqs, held), "stacks", words, sources)
+
+
+def _of_one_stack(load: Load, stacks: Figure) -> Load:
+    """The part of ``load`` that each of the stacks has, at most."""
+    return replace(load, concurrency=ceiling(load.concurrency, int(stacks.value or 1)))
 
 
 def _total(stacks: Figure, per_hour: Figure) -> Figure:

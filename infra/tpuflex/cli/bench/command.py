@@ -374,7 +374,7 @@ def report(invocation: Invocation, files: tuple[Path, ...], name: Path | None) -
 @bench.command(
     examples=(
         "tpuflex bench compare before.jsonl after.jsonl",
-        "tpuflex bench compare v6e-1.jsonl v6e-4.jsonl --of ttft --context 2048",
+        "tpuflex bench compare v6e-1.jsonl v6e-4.jsonl --of ttft --context 2K",
         "tpuflex bench compare before.jsonl after.jsonl -o comparison.md",
     ),
 )
@@ -388,7 +388,10 @@ def report(invocation: Invocation, files: tuple[Path, ...], name: Path | None) -
     " per million generated tokens.",
 )
 @click.option(
-    "--context", type=click.IntRange(min=1), help="Compare only points with such prompts."
+    "--context",
+    type=Tokens(1),
+    metavar="TOKENS",
+    help="Compare only points with prompts of so many tokens; 2K is 2,048.",
 )
 @click.option(
     "-o",

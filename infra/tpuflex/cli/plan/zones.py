@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tpuflex.doctor.capacity import Pool, is_enough
 from tpuflex.doctor.cloud import ExaminedCloud, ProjectCloud
+from tpuflex.doctor.quota import Pool, is_enough, quota_page
 from tpuflex.doctor.zones import LastRequest, ZoneComparison, ZoneFacts, compare_zones
 from tpuflex.errors import NotFoundError
 from tpuflex.google.endpoints import Endpoints
@@ -199,8 +199,7 @@ def _verdict(found: ZoneComparison) -> str:
     if any(each.offered is not False for each in found.zones):
         return (
             f"No zone that offers {found.accelerator.name} has quota for it:"
-            " https://console.cloud.google.com/iam-admin/quotas"
-            f"?service=tpu.googleapis.com&project={found.project}"
+            f" {quota_page(found.project)}"
         )
     return f"No zone of the catalog offers {found.accelerator.name} to this project."
 

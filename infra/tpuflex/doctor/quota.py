@@ -353,6 +353,11 @@ def _offer_check(wanted: Wanted, zone: str, offer: Offer | Unread, possible: boo
     )
 
 
+def quota_page(project: str) -> str:
+    """The page on which quota of the Cloud TPU API is seen and asked for."""
+    return f"https://console.cloud.google.com/iam-admin/quotas?service={_SERVICE}&project={project}"
+
+
 def _quota_subject(zone: str) -> Subject:
     return Subject(Group.CAPACITY, f"quota in {zone}")
 
@@ -379,10 +384,7 @@ def is_enough(limits: Limits, units: int) -> bool | None:
 
 def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> Check:
     subject = _quota_subject(zone)
-    page = (
-        "https://console.cloud.google.com/iam-admin/quotas"
-        f"?service=tpu.googleapis.com&project={wanted.project}"
-    )
+    page = quota_page(wanted.project)
     enough = is_enough(limits, wanted.units)
     text = f"{wanted.units} wanted; {_amounts(limits)}"
     if enough is None:
