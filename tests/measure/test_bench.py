@@ -239,7 +239,8 @@ def test_a_server_that_is_gone_ends_the_run(path: Path) -> None:
         run(path, ScriptedGenerator({3: error}), said=said)
 
     assert caught.value.exit_code == 7
-    assert said[-1].startswith(f"5 of 9 points are in {path}. To go on: tpuflex bench run")
+    assert said[-1] == f"5 of 9 points are in {path}."
+    assert "To go on: tpuflex bench run --stack big" in caught.value.hint.for_stack("big", {})
     assert len(read_run(path).points) == 5
 
 

@@ -245,9 +245,11 @@ def measure(
                     _Points(subject, load_generator, file, report).measure(feasible, enough)
             except KeyboardInterrupt:
                 raise _stopped(order, file) from None
-            except TpuflexError:
+            except TpuflexError as error:
                 if file is not None and file.points:
-                    report(f"{_kept(order, file)} To go on: {order.goes_on}")
+                    report(_kept(order, file))
+                    goes_on = Advice("To go on: {again}", again=order.goes_on)
+                    error.hint = Advice.lines(error.hint, goes_on)
                 raise
         return _benchmark(file)
 
