@@ -59,6 +59,7 @@ SERVICE_MODULES = (
     "orgpolicy",
     "dns.routes",
     "logging",
+    "monitoring.routes",
     "artifactregistry.routes",
 )
 

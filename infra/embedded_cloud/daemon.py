@@ -46,6 +46,7 @@ SERVICES = frozenset(
         "dns.v1",
         "cloudkms.v1",
         "logging.v2",
+        "monitoring.v3",
         "artifactregistry.v1",
         "compute.v1",
         "oslogin.v1",

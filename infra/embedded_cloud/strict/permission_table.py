@@ -234,6 +234,9 @@ _DNS: Rows = {
 # https://docs.cloud.google.com/logging/docs/access-control
 _LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
+# https://docs.cloud.google.com/monitoring/access-control
+_MONITORING: Rows = {}
+
 # https://cloud.google.com/billing/docs/how-to/billing-access
 _BILLING: Rows = {
     "getBillingInfo": "get",
@@ -281,6 +284,7 @@ _SECTIONS: tuple[tuple[str, str, Rows], ...] = (
     ("dns", "dns", _DNS),
     ("compute", "compute", COMPUTE),
     ("logging.entries", "logging.logEntries", _LOG_ENTRIES),
+    ("monitoring.projects", "monitoring", _MONITORING),
     (
         "artifactregistry.projects.locations.repositories",
         "artifactregistry.repositories",

@@ -97,6 +97,13 @@ def _compute(denial: Denial) -> CloudError:
     return CloudError(403, _DENIED, messages[0], legacy_errors=entries)
 
 
+def _monitoring(denial: Denial) -> CloudError:
+    """Cloud Monitoring (dynatrace-oss/dynatrace-gcp-monitor#25)."""
+    permission = denial.permissions[0]
+    message = f"Permission {permission} denied (or the resource may not exist)."
+    return CloudError(403, _DENIED, message)
+
+
 def _projects(denial: Denial) -> CloudError:
     """Resource Manager v1 and Cloud Billing (kubeflow/kubeflow#7140, tpg #10103)."""
     write = denial.method_id.endswith(".setIamPolicy")
@@ -160,6 +167,7 @@ BY_SERVICE: dict[str, Callable[[Denial], CloudError]] = {
     "iam": _iam,
     "iamcredentials": _iam,
     "logging": _iam,
+    "monitoring": _monitoring,
     "cloudresourcemanager": _projects,
     "cloudbilling": _projects,
     "serviceusage": _service_usage,

@@ -21,6 +21,7 @@ _DOCUMENTS = {
         ("iamcredentials", "v1"),
         *(("cloudresourcemanager", "v1"), ("serviceusage", "v1"), ("dns", "v1")),
         ("cloudkms", "v1"),
+        ("monitoring", "v3"),
         *(("logging", "v2"), ("artifactregistry", "v1"), ("cloudbilling", "v1")),
         *(("orgpolicy", "v2"), ("serviceusage.services.consumerQuotaMetrics", "v1beta1")),
     )
