@@ -34,13 +34,14 @@ _SESSION_PREFIX = "ya29.tpuflex-embedded-session."
 _RANDOM_BYTES = 32
 
 #: What a host may do, as roles/storage.objectViewer, roles/secretmanager.secretAccessor,
-#: roles/logging.logWriter and roles/artifactregistry.reader.
+#: roles/logging.logWriter, roles/monitoring.metricWriter and roles/artifactregistry.reader.
 _HOST_METHODS = frozenset(
     {
         "storage.objects.get",
         "storage.objects.list",
         "secretmanager.projects.secrets.versions.access",
         "logging.entries.write",
+        "monitoring.projects.timeSeries.create",
         "artifactregistry.projects.locations.repositories.get",
     }
 )

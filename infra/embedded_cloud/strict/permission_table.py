@@ -235,7 +235,13 @@ _DNS: Rows = {
 _LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
 # https://docs.cloud.google.com/monitoring/access-control
-_MONITORING: Rows = {}
+_MONITORING: Rows = {
+    name: name
+    for name in (
+        *("timeSeries.create", "timeSeries.list"),
+        *("metricDescriptors.get", "metricDescriptors.list"),
+    )
+}
 
 # https://cloud.google.com/billing/docs/how-to/billing-access
 _BILLING: Rows = {

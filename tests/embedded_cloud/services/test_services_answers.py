@@ -9,6 +9,7 @@ from typing import Any
 
 import requests
 
+from embedded_cloud.core.clock import ManualClock, rfc3339
 from embedded_cloud.core.contract import documents_directory
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 
@@ -60,6 +61,7 @@ def _walk(api: Api) -> Iterator[tuple[str, Any]]:
         *_pools(),
         *_keys(),
         *_logging(),
+        *_monitoring(),
         *_repositories(),
     ]:
         yield _call(api, method, path, body, query)
@@ -294,6 +296,26 @@ def _logging() -> _Calls:
     return [
         ("POST", "v2/entries:write", written, {}),
         ("POST", "v2/entries:list", {"resourceNames": [f"projects/{PROJECT}"]}, {}),
+    ]
+
+
+def _monitoring() -> _Calls:
+    series, descriptors = (
+        f"v3/projects/{PROJECT}/{kind}" for kind in ("timeSeries", "metricDescriptors")
+    )
+    type_ = "workload.googleapis.com/vllm/up"
+    point = {"interval": {"endTime": rfc3339(ManualClock().now())}, "value": {"int64Value": "1"}}
+    body = {
+        "metric": {"type": type_, "labels": {"a": "b"}},
+        "resource": {"type": "global"},
+        "points": [point],
+    }
+    wanted = {"filter": f'metric.type="{type_}"', "interval.endTime": rfc3339(ManualClock().now())}
+    return [
+        ("POST", series, {"timeSeries": [body]}, {}),
+        ("GET", series, None, wanted),
+        ("GET", descriptors, None, {}),
+        ("GET", f"{descriptors}/{type_}", None, {}),
     ]
 
 
