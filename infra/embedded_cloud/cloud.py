@@ -60,6 +60,7 @@ SERVICE_MODULES = (
     "dns.routes",
     "logging",
     "monitoring.routes",
+    "monitoring.dashboards",
     "artifactregistry.routes",
 )
 
@@ -298,7 +299,8 @@ def _inventory(store: Store) -> dict[str, dict[str, list[JsonObject]]]:
 def _labels(resource: JsonObject) -> JsonObject:
     """``{"labels": ...}``; those of a queued resource are its nodes' labels."""
     spec = child(resource, "spec")
-    labels = string_map(resource, "labels") or string_map(spec, "labels")
+    labels = string_map(resource, "labels") or string_map(resource, "userLabels")
+    labels = labels or string_map(spec, "labels")
     for node_spec in children(child(spec, "tpu"), "nodeSpec"):
         labels |= string_map(child(node_spec, "node"), "labels")
     return {"labels": dict[str, JsonValue](labels)} if labels else {}

@@ -47,6 +47,7 @@ SERVICES = frozenset(
         "cloudkms.v1",
         "logging.v2",
         "monitoring.v3",
+        "monitoring.v1",
         "artifactregistry.v1",
         "compute.v1",
         "oslogin.v1",

@@ -236,11 +236,18 @@ _LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
 # https://docs.cloud.google.com/monitoring/access-control
 _MONITORING: Rows = {
-    name: name
-    for name in (
-        *("timeSeries.create", "timeSeries.list"),
-        *("metricDescriptors.get", "metricDescriptors.list"),
-    )
+    **{
+        name: name
+        for name in (
+            *("timeSeries.create", "timeSeries.list"),
+            *("metricDescriptors.get", "metricDescriptors.list"),
+        )
+    },
+    **{
+        f"{kind}.{method}": f"{kind}.{'update' if method == 'patch' else method}"
+        for kind in ("alertPolicies", "dashboards", "notificationChannels")
+        for method in ("create", "delete", "get", "list", "patch")
+    },
 }
 
 # https://cloud.google.com/billing/docs/how-to/billing-access

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,6 +195,17 @@ EMAIL = f"hosts-sa@{PROJECT}.iam.gserviceaccount.com"
 POOL_ID = f"projects/{PROJECT}/locations/global/workloadIdentityPools/deploys"
 RING_ID = f"projects/{PROJECT}/locations/{REGION}/keyRings/states"
 
+
+def dashboard(title: str) -> str:
+    """A dashboard as JSON, with a chart of that title."""
+    query = {"prometheusQuery": "workload_googleapis_com:vllm_up"}
+    chart = {"xyChart": {"dataSets": [{"timeSeriesQuery": query}]}, "title": title}
+    tile = {"width": 24, "height": 16, "widget": chart}
+    layout = {"columns": 48, "tiles": [tile]}
+    labels = {"env": "dev"}
+    return json.dumps({"displayName": "Board", "labels": labels, "mosaicLayout": layout})
+
+
 #: A plausible resource of every type.
 SAMPLES: dict[str, Properties] = {
     "Network": {"name": "net", "autoCreateSubnetworks": False},
@@ -287,6 +299,27 @@ SAMPLES: dict[str, Properties] = {
         "oidc": {"issuerUri": "https://token.actions.githubusercontent.com"},
     },
     "KeyRing": {"name": "states", "location": REGION},
+    "AlertPolicy": {
+        "displayName": "vllm/TargetDown",
+        "combiner": "OR",
+        "conditions": [
+            {
+                "displayName": "TargetDown",
+                "conditionPrometheusQueryLanguage": {
+                    "query": "workload_googleapis_com:vllm_up == 0",
+                    "duration": "120s",
+                    "evaluationInterval": "30s",
+                    "alertRule": "TargetDown",
+                    "ruleGroup": "vllm",
+                    "disableMetricValidation": True,
+                },
+            }
+        ],
+        "documentation": {"content": "# Down"},
+        "severity": "CRITICAL",
+        "userLabels": {"env": "dev"},
+    },
+    "Dashboard": {"dashboardJson": dashboard("Load")},
     "CryptoKey": {"name": "state", "keyRing": RING_ID, "rotationPeriod": "7776000s"},
     "CryptoKeyIAMMember": {
         "cryptoKeyId": f"{RING_ID}/cryptoKeys/state",

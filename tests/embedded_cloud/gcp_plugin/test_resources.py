@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from embedded_cloud.core.projects import project_number
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.serve import RunningPlugin
 from pulumi_plugin.values import UNKNOWN, Properties, Value
@@ -19,10 +20,13 @@ from tests.embedded_cloud.gcp_plugin.calls import (
     SUBNETWORK_ID,
     TOKENS,
     Calls,
+    dashboard,
     make,
 )
 
 ROUTER_ID = f"projects/{PROJECT}/regions/{REGION}/routers/router"
+# Google names it by the project's number.
+DASHBOARD_ID = f"projects/{project_number(PROJECT)}/dashboards/3a8dc21c-fc0d-52a0-9ea8-e8665d94f07c"
 
 IDS = {
     "Account": f"projects/{PROJECT}/serviceAccounts/{EMAIL}",
@@ -54,6 +58,8 @@ IDS = {
     ),
     "IAMCustomRole": f"projects/{PROJECT}/roles/reader",
     "KeyRing": RING_ID,
+    "AlertPolicy": f"projects/{PROJECT}/alertPolicies/3350249360902907106",
+    "Dashboard": DASHBOARD_ID,
     "WorkloadIdentityPool": POOL_ID,
     "WorkloadIdentityPoolProvider": f"{POOL_ID}/providers/github",
     "Subnetwork": SUBNETWORK_ID,
@@ -96,6 +102,8 @@ IMPORTS = [
     ("CryptoKey", IDS["CryptoKey"]),
     ("IAMCustomRole", IDS["IAMCustomRole"]),
     ("KeyRing", IDS["KeyRing"]),
+    ("AlertPolicy", IDS["AlertPolicy"]),
+    ("AlertPolicy", f"{PROJECT} {IDS['AlertPolicy']}"),
     ("KeyRing", f"{REGION}/states"),
     ("WorkloadIdentityPool", IDS["WorkloadIdentityPool"]),
     ("WorkloadIdentityPool", "deploys"),
@@ -104,6 +112,12 @@ IMPORTS = [
     ("Subnetwork", f"{PROJECT}/{REGION}/sub"),
     ("Subnetwork", "sub"),
 ]
+
+
+def condition(query: str) -> Value:
+    """A condition of an alert policy."""
+    promql: Value = {"query": query, "duration": "60s", "disableMetricValidation": True}
+    return {"displayName": "Other", "conditionPrometheusQueryLanguage": promql}
 
 
 @pytest.mark.parametrize("kind", TOKENS)
@@ -173,7 +187,12 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
     assert planned.id == ""
     for name, value in planned.inputs.items():
         assert planned.state[name] == value
-    assert UNKNOWN in planned.state.values() or kind in ("KeyRing", "RecordSet", "Service")
+    assert UNKNOWN in planned.state.values() or kind in (
+        "Dashboard",
+        "KeyRing",
+        "RecordSet",
+        "Service",
+    )
     assert world[0].cloud.inventory() == before
 
 
@@ -197,6 +216,9 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
         ("Secret", {"labels": None}),
         ("Subnetwork", {"ipCidrRange": "10.0.0.0/20"}),
         ("CryptoKey", {"labels": {"team": "x"}}),
+        ("AlertPolicy", {"userLabels": {"team": "x"}, "severity": "WARNING", "enabled": False}),
+        ("AlertPolicy", {"conditions": [condition("absent(up)")], "documentation": None}),
+        ("Dashboard", {"dashboardJson": dashboard("Other")}),
         ("IAMCustomRole", {"permissions": ["tpu.nodes.get"], "title": "Less"}),
         ("WorkloadIdentityPool", {"displayName": "Other", "disabled": True}),
         ("WorkloadIdentityPoolProvider", {"attributeCondition": "assertion.repository_id == '2'"}),
@@ -236,3 +258,20 @@ def test_a_deleted_pool_is_gone_and_keeps_its_id(calls: Calls) -> None:
 
     with pytest.raises(grpc.RpcError, match="already exists"):
         make(calls, "WorkloadIdentityPool")
+
+
+def test_a_dashboard_is_imported_by_the_project_s_id(calls: Calls) -> None:
+    """Its own answers name it by the project's number; both are the same dashboard."""
+    make(calls, "Dashboard")
+    imported = calls.import_("Dashboard", DASHBOARD_ID.replace(project_number(PROJECT), PROJECT))
+    assert imported is not None
+    assert imported.state["project"] == PROJECT
+    assert not calls.diff(imported, SAMPLES["Dashboard"]).detailedDiff
+
+
+def test_a_dashboard_that_names_what_google_leaves_out_differs_for_ever(calls: Calls) -> None:
+    """Zeros and empty objects are in no answer (terraform-provider-google#16173): a program that
+    has them in its JSON sees a change in every preview."""
+    zero = dashboard("Load").replace('"width": 24', '"width": 24, "xPos": 0')
+    held = calls.create("Dashboard", {"dashboardJson": zero})
+    assert calls.diff(held, {"dashboardJson": zero}).diffs == ["dashboardJson"]

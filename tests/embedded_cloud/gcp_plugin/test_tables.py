@@ -34,6 +34,7 @@ RESOURCES = {
     ),
     "gcp:kms/cryptoKey:CryptoKey": ("cloudkms.v1", "CryptoKey"),
     "gcp:kms/keyRing:KeyRing": ("cloudkms.v1", "KeyRing"),
+    "gcp:monitoring/alertPolicy:AlertPolicy": ("monitoring.v3", "AlertPolicy"),
     "gcp:projects/iAMCustomRole:IAMCustomRole": ("iam.v1", "Role"),
     "gcp:secretmanager/secret:Secret": ("secretmanager.v1", "Secret"),
     "gcp:serviceaccount/account:Account": ("iam.v1", "ServiceAccount"),

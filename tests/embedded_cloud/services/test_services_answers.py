@@ -12,6 +12,7 @@ import requests
 from embedded_cloud.core.clock import ManualClock, rfc3339
 from embedded_cloud.core.contract import documents_directory
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
+from tests.embedded_cloud.services.test_alerting import policy as alert_policy
 
 _DOCUMENTS = {
     name: json.loads(
@@ -22,7 +23,7 @@ _DOCUMENTS = {
         ("iamcredentials", "v1"),
         *(("cloudresourcemanager", "v1"), ("serviceusage", "v1"), ("dns", "v1")),
         ("cloudkms", "v1"),
-        ("monitoring", "v3"),
+        *(("monitoring", "v3"), ("monitoring.projects.dashboards", "v1")),
         *(("logging", "v2"), ("artifactregistry", "v1"), ("cloudbilling", "v1")),
         *(("orgpolicy", "v2"), ("serviceusage.services.consumerQuotaMetrics", "v1beta1")),
     )
@@ -63,6 +64,7 @@ def _walk(api: Api) -> Iterator[tuple[str, Any]]:
         *_logging(),
         *_monitoring(),
         *_repositories(),
+        *_alerting(),
     ]:
         yield _call(api, method, path, body, query)
 
@@ -237,6 +239,35 @@ def _dns() -> _Calls:
         ("DELETE", f"{zone}/rrsets/a.example.com./A", None, {}),
         ("DELETE", f"{zone}/rrsets/b.example.com./A", None, {}),
         ("DELETE", zone, None, {}),
+    ]
+
+
+def _alerting() -> _Calls:
+    root = f"v3/projects/{PROJECT}"
+    # The numbers of what is made first and second in this project.
+    channel = f"{root}/notificationChannels/9552154055486788603"
+    policy = f"{root}/alertPolicies/2874470590206325985"
+    boards = f"v1/projects/{PROJECT}/dashboards"
+    board = {
+        "name": f"projects/{PROJECT}/dashboards/b",
+        "displayName": "d",
+        "gridLayout": {"widgets": [{"text": {"content": "x"}}]},
+    }
+    return [
+        ("POST", f"{root}/notificationChannels", {"type": "email"}, {}),
+        ("GET", f"{root}/notificationChannels", None, {}),
+        ("GET", channel, None, {}),
+        ("POST", f"{root}/alertPolicies", alert_policy(), {}),
+        ("GET", f"{root}/alertPolicies", None, {}),
+        ("GET", policy, None, {}),
+        ("PATCH", policy, {"enabled": False}, {"updateMask": "enabled"}),
+        ("DELETE", policy, None, {}),
+        ("DELETE", channel, None, {}),
+        ("POST", boards, board, {}),
+        ("GET", boards, None, {}),
+        ("GET", f"{boards}/b", None, {}),
+        ("PATCH", f"{boards}/b", board, {}),
+        ("DELETE", f"{boards}/b", None, {}),
     ]
 
 

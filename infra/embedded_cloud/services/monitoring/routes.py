@@ -9,6 +9,7 @@ from embedded_cloud.core.paging import Paging
 from embedded_cloud.core.projects import named
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
+from embedded_cloud.services.monitoring.alerting import Alerting
 from embedded_cloud.services.monitoring.filters import Filter
 from embedded_cloud.services.monitoring.time_series import TimeSeries
 
@@ -93,12 +94,14 @@ def _interval(call: Call) -> tuple[float, float]:
 def service(context: Context) -> Service:
     """Cloud Monitoring."""
     series = TimeSeries(context.store, context.clock)
+    alerting = Alerting(context.store, context.clock, series)
     of_series = TimeSeriesHandlers(series, context.store)
     of_descriptors = MetricDescriptorHandlers(series, context.store)
     return Service(
         name="monitoring",
         version="v3",
         handlers={
+            **alerting.handlers(),
             "monitoring.projects.timeSeries.create": of_series.create,
             "monitoring.projects.timeSeries.list": of_series.list,
             "monitoring.projects.metricDescriptors.get": of_descriptors.get,
