@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     for words in (
         *("up", "down", "preview", "recover", "sweep", "doctor"),
         *("status", "logs", "ask", "client", "verify", "ssh", "tunnel", "restart", "reboot"),
+        *("metrics", "memory"),
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),
         *("library up", "library status", "library down"),

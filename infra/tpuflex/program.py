@@ -123,6 +123,7 @@ def deploy(
             secrets=settings.secrets,
             identity=settings.identity,
             encryption=settings.encryption,
+            monitoring=settings.monitoring,
             labels=settings.labels,
             manage_apis=settings.manage_apis,
             catalog=settings.catalog.own,

@@ -65,6 +65,7 @@ RANKS: dict[str, int] = {
     "files": 2,
     # The rules as data: a stack file names them.
     "policy.rows": 1,
+    "alerts": 1,
     "catalog": 1,
     "planning": 1,
     "settings": 1,

@@ -18,6 +18,7 @@ from tpuflex.settings.model import (
     ModelSettings,
     StackSettings,
 )
+from tpuflex.settings.monitoring import MonitoringSettings
 from tpuflex.settings.network import NetworkSettings
 from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
@@ -100,6 +101,7 @@ class VllmEndpointArgs:
         secrets: SecretsSettings | Mapping[str, object] | None = None,
         identity: IdentitySettings | Mapping[str, object] | None = None,
         encryption: EncryptionSettings | Mapping[str, object] | None = None,
+        monitoring: MonitoringSettings | Mapping[str, object] | None = None,
         labels: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         manage_apis: bool = True,
         catalog: CatalogRows | Mapping[str, object] | None = None,
@@ -129,6 +131,7 @@ class VllmEndpointArgs:
             "secrets": secrets,
             "identity": identity,
             "encryption": encryption,
+            "monitoring": monitoring,
             "labels": labels,
             "catalog": catalog,
         }

@@ -21,6 +21,7 @@ from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
 from tpuflex.settings.bucket import BUCKET_PATTERN, ExistingBucket, existing_bucket
 from tpuflex.settings.encryption import EncryptionSettings
 from tpuflex.settings.identity import IdentitySettings
+from tpuflex.settings.monitoring import MonitoringSettings
 from tpuflex.settings.network import ExistingNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.secrets import SecretsSettings
@@ -171,6 +172,9 @@ class StackSettings(Frozen):
     """With which key of yours what the stack makes is encrypted at rest; with Google's own by
     default."""
 
+    monitoring: MonitoringSettings = MonitoringSettings()
+    """How the endpoint is watched: from where on alerts fire."""
+
     labels: Annotated[
         dict[LabelKey, LabelValue],
         Remedy(
@@ -319,6 +323,7 @@ class Draft:
     secrets: SecretsSettings | None = None
     identity: IdentitySettings | None = None
     encryption: EncryptionSettings | None = None
+    monitoring: MonitoringSettings | None = None
     labels: dict[str, str] | None = None
     manage_apis: bool | None = None
     budget: Budget | None = None

@@ -19,6 +19,7 @@ from tpuflex.settings.model import (
     ModelSettings,
     StackSettings,
 )
+from tpuflex.settings.monitoring import monitoring_findings
 from tpuflex.settings.network_rules import network_findings, network_warnings, region_findings
 from tpuflex.settings.secrets import SecretsSettings, existing_secret_setting, version_setting
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
@@ -64,6 +65,8 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
         yield from secret_findings(draft.secrets)
         yield from programs_key_findings(draft)
     yield from encryption_findings(draft)
+    if draft.monitoring is not None:
+        yield from monitoring_findings(draft.monitoring)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving

@@ -1,0 +1,287 @@
+"""Rules judged over looks at an endpoint, without a Prometheus: they say of the same numbers what
+its expressions say, and "not known" where the looks do not reach back far enough."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+
+from tpuflex.alerts.conditions import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Comparison,
+    Condition,
+    Increase,
+    ShareAbove,
+    parts_of,
+)
+from tpuflex.alerts.rules import AlertRule
+from tpuflex.alerts.signals import Kind, Signal
+from tpuflex.duration import format_duration
+
+_COMPARE: Mapping[Comparison, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    ">=": operator.ge,
+}
+Part = Compared | Increase | ShareAbove
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is known of an endpoint at one time.
+
+    Attributes:
+        at: that time.
+        numbers: value of each gauge and counter that is known.
+        histograms: edges of each histogram -> observations up to it; the infinite one has all.
+        missing: why a signal is not known.
+    """
+
+    at: datetime
+    numbers: Mapping[Signal, float] = field(default_factory=dict)
+    histograms: Mapping[Signal, Mapping[float, float]] = field(default_factory=dict)
+    missing: Mapping[Signal, str] = field(default_factory=dict)
+
+    def count(self, signal: Signal, edge: float = math.inf) -> float | None:
+        """Value of a counter; observations of a histogram up to ``edge``. None if not known."""
+        if signal.kind is Kind.HISTOGRAM:
+            return self.histograms.get(signal, {}).get(edge)
+        return self.numbers.get(signal)
+
+
+class State(StrEnum):
+    """What a rule says.
+
+    Attributes:
+        FIRING: its condition has held long enough.
+        PENDING: it holds, and not yet long enough.
+        OK: it does not hold.
+        UNKNOWN: whether it holds is not known.
+    """
+
+    FIRING = "firing"
+    PENDING = "pending"
+    OK = "ok"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a part of a condition was compared with.
+
+    Attributes:
+        part: the part.
+        value: the value; None where it is not known.
+        truth: whether the part is true; None where the looks do not show it.
+        why: why not.
+    """
+
+    part: Part
+    value: float | None
+    truth: bool | None
+    why: str = ""
+
+    @property
+    def window(self) -> timedelta:
+        """The time that it looks back."""
+        part = self.part
+        return part.throughout if isinstance(part, Compared) else part.window
+
+    def to_json(self) -> dict[str, object]:
+        """It in the document of ``tpuflex alerts --json``."""
+        part = self.part
+        value = None if self.value is None or math.isinf(self.value) else self.value
+        return {
+            "signal": part.signal.name,
+            "measures": _MEASURES[type(part)],
+            "edge": part.edge if isinstance(part, ShareAbove) else None,
+            "window_seconds": self.window.total_seconds(),
+            "value": value,
+            "comparison": part.comparison if not isinstance(part, ShareAbove) else ">",
+            "limit": part.limit,
+            "true": self.truth,
+            "why": self.why,
+        }
+
+
+_MEASURES: Mapping[type[Part], str] = {
+    Compared: "value",
+    Increase: "increase",
+    ShareAbove: "share_above_edge",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule says at a look.
+
+    Attributes:
+        rule: the rule.
+        state: what it says.
+        since: since when its condition has held; None where it does not.
+        readings: what its parts say.
+    """
+
+    rule: AlertRule
+    state: State
+    since: datetime | None
+    readings: tuple[Reading, ...]
+
+    @property
+    def why(self) -> str:
+        """Why it is not known; empty where it is."""
+        if self.state is not State.UNKNOWN:
+            return ""
+        return "; ".join(dict.fromkeys(each.why for each in self.readings if each.why))
+
+    def to_json(self) -> dict[str, object]:
+        """It in the document of ``tpuflex alerts --json``."""
+        rule = self.rule
+        return {
+            "alert": rule.name,
+            "state": self.state.value,
+            "severity": rule.severity,
+            "summary": rule.summary,
+            "since": self.since and self.since.isoformat(),
+            "held_seconds": rule.held.total_seconds(),
+            "runbook": rule.runbook,
+            "next": str(rule.next),
+            "why": self.why,
+            "readings": [each.to_json() for each in self.readings],
+        }
+
+
+class Judge:
+    """Rules over the looks of one endpoint, one after the other.
+
+    Args:
+        rules: the rules.
+    """
+
+    def __init__(self, rules: Iterable[AlertRule]) -> None:
+        self._rules = tuple(rules)
+        self._looks = deque[Look]()
+        self._since: dict[str, datetime] = {}
+        windows = (_window(part) for rule in self._rules for part in parts_of(rule.condition))
+        self._longest = max(windows, default=timedelta())
+
+    def look(self, look: Look) -> tuple[Verdict, ...]:
+        """What the rules say of ``look``, which is later than all before it."""
+        looks = self._looks
+        looks.append(look)
+        # One from before the longest window shows that all of it was looked at.
+        while len(looks) > 1 and looks[1].at <= look.at - self._longest:
+            looks.popleft()
+        return tuple(self._verdict(rule, tuple(looks)) for rule in self._rules)
+
+    def _verdict(self, rule: AlertRule, looks: Sequence[Look]) -> Verdict:
+        readings = {part: read(part, looks) for part in parts_of(rule.condition)}
+        truth = _truth(rule.condition, readings)
+        at, found = looks[-1].at, tuple(readings.values())
+        if not truth:
+            self._since.pop(rule.name, None)
+            state = State.UNKNOWN if truth is None else State.OK
+            return Verdict(rule, state, None, found)
+        since = self._since.setdefault(rule.name, at)
+        state = State.FIRING if at - since >= rule.held else State.PENDING
+        return Verdict(rule, state, since, found)
+
+
+def read(part: Part, looks: Sequence[Look]) -> Reading:
+    """What ``part`` says at the last of ``looks``.
+
+    Where they do not reach back over all of its window, it says what the rest of the window cannot
+    change, and nothing else.
+    """
+    last, window = looks[-1], _window(part)
+    begin = last.at - window
+    within = [each for each in looks if each.at >= begin]
+    whole = looks[0].at <= begin
+    value, truth = _READ[type(part)](part, within, whole)
+    if truth is not None:
+        return Reading(part, value, truth)
+    if isinstance(part, Compared) and part.limit is None:
+        why = f"no limit of {part.signal.name} is known"
+    elif last.count(part.signal) is None:
+        why = last.missing.get(part.signal) or f"{part.signal.name} is not told"
+    elif isinstance(part, ShareAbove) and last.count(part.signal, part.edge) is None:
+        why = f"the histogram has no edge at {part.edge:g}"
+    else:
+        why = f"it takes looks of {format_duration(window)}"
+    return Reading(part, value, None, why)
+
+
+Found = tuple[float | None, bool | None]
+
+
+def _compared(part: Part, within: Sequence[Look], whole: bool) -> Found:
+    assert isinstance(part, Compared)  # noqa: S101 - by its type
+    value = within[-1].numbers.get(part.signal)
+    if value is None or part.limit is None:
+        return value, None
+    limit, compare = part.limit, _COMPARE[part.comparison]
+    known = (each.numbers.get(part.signal) for each in within)
+    if not all(compare(each, limit) for each in known if each is not None):
+        return value, False
+    return value, True if whole else None
+
+
+def _increase(part: Part, within: Sequence[Look], whole: bool) -> Found:
+    assert isinstance(part, Increase)  # noqa: S101 - by its type
+    if within[-1].count(part.signal) is None:
+        return None, None
+    grown = _grown(within, part.signal)
+    truth = _COMPARE[part.comparison](grown, part.limit)
+    # It can only have been more than what was seen.
+    certain = truth if part.comparison in (">", ">=") else grown > part.limit and not truth
+    return grown, truth if whole or certain else None
+
+
+def _share_above(part: Part, within: Sequence[Look], whole: bool) -> Found:
+    assert isinstance(part, ShareAbove)  # noqa: S101 - by its type
+    every, below = (within[-1].count(part.signal, edge) for edge in (math.inf, part.edge))
+    if every is None or below is None:
+        return None, None
+    grown = _grown(within, part.signal)
+    slow = grown - _grown(within, part.signal, part.edge)
+    share = slow / grown if grown > 0 else None
+    truth = share is not None and share > part.limit
+    # None since the server's start, so none in the window.
+    return share, truth if whole or every == below else None
+
+
+_READ: Mapping[type[Part], Callable[[Part, Sequence[Look], bool], Found]] = {
+    Compared: _compared,
+    Increase: _increase,
+    ShareAbove: _share_above,
+}
+
+
+def _grown(looks: Sequence[Look], signal: Signal, edge: float = math.inf) -> float:
+    """How much a counter has grown over ``looks``; one that fell began at 0 again."""
+    counts = [count for each in looks if (count := each.count(signal, edge)) is not None]
+    return sum(now - before if now >= before else now for before, now in pairwise(counts))
+
+
+def _window(part: Part) -> timedelta:
+    return part.throughout if isinstance(part, Compared) else part.window
+
+
+def _truth(condition: Condition, readings: Mapping[Part, Reading]) -> bool | None:
+    """Whether ``condition`` is true; None where what is not known could change it."""
+    if not isinstance(condition, AllOf | AnyOf):
+        return readings[condition].truth
+    decisive = isinstance(condition, AnyOf)
+    truths = [_truth(each, readings) for each in condition.of]
+    if decisive in truths:
+        return decisive
+    return None if None in truths else not decisive

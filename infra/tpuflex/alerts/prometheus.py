@@ -1,0 +1,104 @@
+"""The rules as a file for Prometheus, with how to collect the metrics in its head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from tpuflex.alerts.promql import prometheus, promql
+from tpuflex.alerts.rules import AlertRule
+from tpuflex.duration import format_duration
+
+#: How often the rules are evaluated, and the metrics collected: a condition that has to hold for
+#: 30 s is looked at a few times.
+INTERVAL = "10s"
+_HEAD = """\
+# Alert rules of stack {stack} for Prometheus, written by `tpuflex alerts prometheus`.
+# They are about the targets of the job {job}, which prometheus.yml collects so:
+#
+#   scrape_configs:
+#     - job_name: {job}
+#       scrape_interval: {interval}
+#       scheme: {scheme}
+#       authorization:
+#         credentials_file: /etc/prometheus/{job}.key  # its mode is 0600
+#       static_configs:
+#         - targets: ["{target}"]
+#
+# The key in that file may read /metrics and nothing else, where tpuflex:secrets.metrics_key_version
+# makes one. What Prometheus cannot see ({unseen})
+# is watched by `tpuflex alerts`.
+"""
+
+
+def job_of(stack: str) -> str:
+    """The job that collects from the server of ``stack``, unless another is named."""
+    return f"tpuflex-{stack}"
+
+
+def prometheus_rules(rules: Iterable[AlertRule], stack: str, job: str) -> dict[str, object]:
+    """The document of a rule file: those of ``rules`` that Prometheus can judge.
+
+    Args:
+        rules: the rules of the stack.
+        stack: its name.
+        job: the job that collects from its server.
+    """
+    dialect = prometheus(job)
+    written = []
+    for rule in rules:
+        if (condition := rule.prometheus_condition) is None:
+            continue
+        held = {"for": format_duration(rule.held)} if rule.held else {}
+        written.append(
+            {
+                "alert": rule.name,
+                "expr": promql(condition, dialect),
+                **held,
+                "labels": {"severity": rule.severity, "stack": stack},
+                "annotations": texts_of(rule, stack),
+            }
+        )
+    return {"groups": [{"name": job, "interval": INTERVAL, "rules": written}]}
+
+
+def texts_of(rule: AlertRule, stack: str) -> Mapping[str, str]:
+    """What an alert says to a person."""
+    return {
+        "summary": rule.summary,
+        "runbook": f"tpuflex docs {rule.runbook}",
+        "next": rule.next.for_stack(stack, {}),
+    }
+
+
+def prometheus_text(rules: Iterable[AlertRule], stack: str, job: str, server: str) -> str:
+    """The rule file.
+
+    Args:
+        rules: the rules of the stack.
+        stack: its name.
+        job: the job that collects from its server.
+        server: URL of its server.
+    """
+    rules = tuple(rules)
+    unseen = ", ".join(rule.name for rule in rules if rule.prometheus_condition is None)
+    scheme, _, target = server.removesuffix("/v1").partition("://")
+    head = _HEAD.format(
+        stack=stack, job=job, interval=INTERVAL, scheme=scheme, target=target, unseen=unseen
+    )
+    document = prometheus_rules(rules, stack, job)
+    return head + yaml.dump(document, Dumper=_Blocks, sort_keys=False, width=100)
+
+
+class _Blocks(yaml.SafeDumper):
+    """Writes texts of several lines as they are."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> Any:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Blocks.add_representer(str, _text)

@@ -1,0 +1,99 @@
+"""What alerts are about: the numbers that a server, its host and its slice give, and their names.
+
+vLLM's names were read in 0.32 (``vllm/v1/metrics/loggers.py``); those in Cloud Monitoring are below
+:data:`CLOUD_PREFIX`, where hosts write them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tpuflex.host.report import AT_ONCE, PHASES, READY
+
+#: What the names of a host's metrics in Cloud Monitoring begin with.
+CLOUD_PREFIX = "workload.googleapis.com/vllm/"
+
+
+class Kind(StrEnum):
+    """How a number changes.
+
+    Attributes:
+        GAUGE: it goes up and down.
+        COUNTER: it goes up, and begins at 0 when the server is started again.
+        HISTOGRAM: counters of observations, by how large they were at most.
+    """
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One number.
+
+    Attributes:
+        name: what it is called here.
+        kind: how it changes.
+        prometheus: its name where Prometheus collects from the server; empty where that cannot.
+        cloud: its name below :data:`CLOUD_PREFIX`; empty where no host writes it.
+        merge: how the values of several engines become one, in PromQL's words.
+        edges: upper bounds of a histogram's buckets, without the infinite one.
+    """
+
+    name: str
+    kind: Kind
+    prometheus: str = ""
+    cloud: str = ""
+    merge: str = "sum"
+    edges: tuple[float, ...] = ()
+
+    def edge(self, limit: float) -> float:
+        """The smallest edge that is no lower than ``limit``: what is above it is above the limit
+        for certain. There is one."""
+        return self.edges[bisect_left(self.edges, limit)]
+
+
+#: Edges of vLLM's histogram of times to the first token, in seconds.
+TTFT_EDGES = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
+    *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+#: Share of the KV cache in use.
+KV_USE = Signal("kv_use", Kind.GAUGE, "vllm:kv_cache_usage_perc", "kv_cache_usage", merge="max")
+#: Requests that are computed, and that wait.
+RUNNING = Signal("running", Kind.GAUGE, "vllm:num_requests_running", "requests_running")
+WAITING = Signal("waiting", Kind.GAUGE, "vllm:num_requests_waiting", "requests_waiting")
+#: Requests put back to make room in the KV cache.
+PREEMPTIONS = Signal("preemptions", Kind.COUNTER, "vllm:num_preemptions_total", "preemptions")
+#: Generated tokens.
+GENERATED = Signal(
+    "generation_tokens", Kind.COUNTER, "vllm:generation_tokens_total", "generation_tokens"
+)
+#: Seconds to a request's first token, from its arrival at the server.
+TTFT = Signal(
+    "time_to_first_token",
+    Kind.HISTOGRAM,
+    "vllm:time_to_first_token_seconds",
+    "time_to_first_token",
+    edges=TTFT_EDGES,
+)
+#: 1 while the server answers, 0 while it does not. Prometheus' own word for that is ``up``, too.
+UP = Signal("up", Kind.GAUGE, "up", "up", merge="min")
+#: Seconds until Google ends the run.
+RUN_SECONDS_LEFT = Signal("run_seconds_left", Kind.GAUGE, cloud="run_seconds_left", merge="min")
+#: Further requests of the endpoint, one of which may take over.
+SUCCESSORS = Signal("successors", Kind.GAUGE)
+#: Requests whose hosts run, are being made, or are being taken down.
+SLICES = Signal("slices", Kind.GAUGE)
+#: Nodes that are billed.
+BILLED_NODES = Signal("billed_nodes", Kind.GAUGE)
+#: US dollars that the run has cost.
+SPENT_USD = Signal("spent_usd", Kind.GAUGE)
+#: A host's phases, and what stands for the one before its first report.
+BOOT_PHASES = ("silence", *(each for each in PHASES if each not in (*AT_ONCE, READY)))
+#: Phase of a boot -> seconds since it began, 0 while the boot is in another one. Without end where
+#: the boot has failed in it.
+PHASE_SECONDS = {each: Signal(f"seconds_in_{each}", Kind.GAUGE) for each in BOOT_PHASES}
