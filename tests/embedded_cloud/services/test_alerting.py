@@ -78,7 +78,7 @@ def test_google_names_a_policy_and_its_conditions(api: Api) -> None:
         (
             {"conditions": [{"displayName": "x", "conditionMatchedLog": {"filter": "x"}}]},
             501,
-            "conditionAbsent",
+            "conditionMatchedLog",
         ),
     ],
 )
