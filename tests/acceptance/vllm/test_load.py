@@ -123,18 +123,18 @@ def running(
         tpuflex("emulator", "stop")
 
 
-def under_load(running: Running) -> psutil.Process:
-    """The generator's process, once it has requests open."""
+def under_load(running: Running, most: int = LONG.concurrency) -> psutil.Process:
+    """The generator's process, once it has so many requests open."""
 
-    def requests() -> int:
-        most = 0
+    def open_requests() -> int:
+        found = 0
         for each in running.generators():
             with suppress(OSError):  # it has ended meanwhile, as those that only start one do
                 text = Path(f"/proc/{each.pid}/net/tcp").read_text()
-                most = max(most, len(OPEN.findall(text)))
-        return most
+                found = max(found, len(OPEN.findall(text)))
+        return found
 
-    eventually(lambda: requests() >= LONG.concurrency, within=120)
+    eventually(lambda: open_requests() >= most, within=120)
     return running.generators()[-1]
 
 
