@@ -19,7 +19,7 @@
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root
 #   GCE_METADATA_HOST, STORAGE_EMULATOR_HOST, CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER,
-#   CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING
+#   CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING, CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING
 #                      Google's own variables for reaching another server
 #   TPUFLEX_REPORTS    how often a minute guest attributes may be asked for, instead of 10
 #   TPUFLEX_SLEEP      a command to run instead of `sleep`; tests pass time with it
@@ -44,6 +44,8 @@ export SECRETMANAGER="${CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER:-https://s
 export SECRETMANAGER="${SECRETMANAGER%/}/v1"
 export LOGGING="${CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING:-https://logging.googleapis.com}"
 export LOGGING="${LOGGING%/}/v2"
+export MONITORING="${CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING:-https://monitoring.googleapis.com}"
+export MONITORING="${MONITORING%/}/v3"
 
 # Set once STATE_DIR is known to be ours; before that, nothing is written into it.
 STATE_IS_OURS=

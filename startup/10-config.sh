@@ -110,6 +110,11 @@ try:
         if type(value) is not int or not 0 <= value <= 10_000_000:
             sys.exit(f"tpuflex-config: drain.{name} is not a number of seconds: {value!r}")
         fields[f"drain.{name}"] = str(value)
+    every = config["monitoring"]["every_s"]
+    # Google takes a point of a series every 5 s at most.
+    if type(every) is not int or not (every == 0 or 5 <= every <= 3600):
+        sys.exit(f"tpuflex-config: monitoring.every_s is not valid: {every!r}")
+    fields["monitoring.every_s"] = str(every)
     put_list("serving.args", config["serving"]["args"])
     put_list("weights.formats", config["weights"]["formats"])
     environment = config["container"]["env"]

@@ -116,7 +116,8 @@ deleted; no server was started\", \"drains_at\": null, \"ends_at\": null, \"rest
 begin_watch() {
     local name
     local -a service=(setsid)
-    for name in routes boot_log watch watch_host watch_log watch_rules watch_server watch_state; do
+    for name in routes boot_log series watch watch_host watch_log watch_metrics watch_rules \
+        watch_server watch_state; do
         python_source "$name" >"$STATE_DIR/$name.py"
     done
     : >"$STATE_DIR/watch.lock" # a watch that finds something in it goes on from one that has died
@@ -137,6 +138,6 @@ sys.path.insert(0, sys.argv[1])
 import watch
 
 sys.exit(watch.main())
-' "$STATE_DIR" "$LOG_DIR/startup.log" "$METADATA" "$LOGGING" "$(server_url)" \
-        "$TLS_DIR/certificate.pem" "$REPORTS" </dev/null >>"$LOG_DIR/watch.log" 2>&1 9>&- &
+' "$STATE_DIR" "$LOG_DIR/startup.log" "$METADATA" "$LOGGING" "$MONITORING" \
+        "$(server_url)" "$TLS_DIR/certificate.pem" "$REPORTS" </dev/null >>"$LOG_DIR/watch.log" 2>&1 9>&- &
 }

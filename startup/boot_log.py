@@ -97,13 +97,34 @@ def pieces(text: str, phase: str) -> Iterator[tuple[str, str]]:
         yield phase, piece
 
 
-def labels_of(state: Path, node: str, worker: str, run: str) -> dict[str, str]:
-    """Labels of every entry: whose boot it is."""
+def _described(state: Path) -> dict[str, str]:
+    """What Cloud TPU says of the host."""
+    env = text_of(state / "about.tpu-env")
+    return dict(re.findall(r"^(NODE_ID|WORKER_ID): '([\w.-]+)'$", env, re.MULTILINE))
+
+
+def _endpoint(state: Path) -> dict[str, str]:
+    """Project, stack and name of the endpoint; empty where the configuration has none."""
     try:
         endpoint = json.loads(text_of(state / "config.json"))["endpoint"]
-        labels = {f"tpuflex-{key}": str(endpoint[key]) for key in ("project", "stack", "name")}
+        return {key: str(endpoint[key]) for key in ("project", "stack", "name")}
     except (ValueError, KeyError, TypeError):
-        labels = {}
+        return {}
+
+
+def place_of(state: Path) -> dict[str, str]:
+    """Labels of the host as Google's monitored resource ``generic_node``."""
+    return {
+        "project_id": text_of(state / "about.project-id"),
+        "location": text_of(state / "about.zone").rpartition("/")[2],
+        "namespace": _endpoint(state).get("stack", ""),
+        "node_id": _described(state).get("NODE_ID") or text_of(state / "about.name"),
+    }
+
+
+def labels_of(state: Path, node: str, worker: str, run: str) -> dict[str, str]:
+    """Labels of every entry: whose boot it is."""
+    labels = {f"tpuflex-{key}": value for key, value in _endpoint(state).items()}
     generation = re.search(r"-g([1-9]\d{0,8})(?:-\d+)?$", node)
     if generation:
         labels["tpuflex-generation"] = generation[1]
@@ -134,13 +155,11 @@ def request(
         entries.append((report["phase"], ""))
     if not entries:
         raise SystemExit(0)
-    project = text_of(state / "about.project-id")
+    place = place_of(state)
+    project, node = place["project_id"], place["node_id"]
     if not project:
         raise SystemExit("the metadata server does not say which project this is")
-    env = text_of(state / "about.tpu-env")
-    about = dict(re.findall(r"^(NODE_ID|WORKER_ID): '([\w.-]+)'$", env, re.MULTILINE))
-    node = about.get("NODE_ID") or text_of(state / "about.name")
-    labels = labels_of(state, node, about.get("WORKER_ID", "0"), sent.run)
+    labels = labels_of(state, node, _described(state).get("WORKER_ID", "0"), sent.run)
     # The host's Python may be 3.10, which has no datetime.UTC.
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")  # noqa: UP017
     documents: list[dict[str, object]] = [
@@ -165,12 +184,6 @@ def request(
         else "",
         "timeline": json.loads(report["timeline"] or "{}"),
         "ended": json.loads(report["ended"] or "null"),
-    }
-    place = {
-        "project_id": project,
-        "location": text_of(state / "about.zone").rpartition("/")[2],
-        "namespace": labels.get("tpuflex-stack", ""),
-        "node_id": node,
     }
     document: dict[str, object] = {
         "logName": f"projects/{project}/logs/{LOG}",

@@ -1,11 +1,13 @@
 """Watch over a host that serves: close it when it is drained, start a frozen server once more, boot
 again when somebody asks for a restart, and say where it stands in the guest attribute
-``tpuflex/serving`` (docs/serving.md).
+``tpuflex/serving`` (docs/serving.md). Once a minute it writes to Cloud Monitoring what its server
+counts.
 
-Run by the startup script once the host is READY: ``watch.py STATE BOOT-LOG METADATA LOGGING SERVER
-CERTIFICATE REPORTS``, with ``routes.py``, ``boot_log.py`` and ``watch_*.py`` beside it. It outlives
-the script, there is one of it on a host, and it ends when it is told to. STATE has the settings of
-the boot, ``config.fields``. TPUFLEX_SLEEP is a command to run instead of sleeping.
+Run by the startup script once the host is READY: ``watch.py STATE BOOT-LOG METADATA LOGGING
+MONITORING SERVER CERTIFICATE REPORTS``, with ``routes.py``, ``boot_log.py``, ``series.py`` and
+``watch_*.py`` beside it. It outlives the script, there is one of it on a host, and it ends when it
+is told to. STATE has the settings of the boot, ``config.fields``. TPUFLEX_SLEEP is a command to run
+instead of sleeping.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from boot_log import place_of
 from watch_host import Asked, Clock, Docker, Metadata, environment
 from watch_log import Log
+from watch_metrics import Monitoring
 from watch_rules import begin, begin_anew, has_to_complete, is_due, report, step
 from watch_server import ModelServer
 from watch_state import (
@@ -52,6 +56,7 @@ class Watch:
         server: the model server.
         docker: its container.
         log: where events are written.
+        monitoring: where its metrics are written.
         closed: while this file is there, the guard admits nothing.
         known: the key ``tpuflex-restart`` as the boot has found it, which asks for nothing more.
         limits: what is known from the start.
@@ -63,6 +68,7 @@ class Watch:
     server: ModelServer
     docker: Docker
     log: Log
+    monitoring: Monitoring
     closed: Path
     known: str
     limits: Limits
@@ -92,6 +98,7 @@ class Watch:
             self._write_down(before, state)
             if RERUN in actions:
                 return
+            self.monitoring.write(look, state, self.limits, self.server.metrics)
             asked = self._wait(asked, PACE[state.phase])
 
     def _look(self, state: State, asked: Asked, container: Container) -> Look:
@@ -187,7 +194,8 @@ def boot_again(directory: Path) -> None:
 
 def main() -> int:
     """See above."""
-    state, log, metadata_url, logging_url, server_url, certificate, reports = sys.argv[1:]
+    state, log, metadata_url, logging_url, monitoring_url, *rest = sys.argv[1:]
+    server_url, certificate, reports = rest
     directory = Path(state)
     lock = (directory / "watch.lock").open("a+", encoding="ascii")
     try:
@@ -206,12 +214,21 @@ def main() -> int:
     metadata = Metadata(metadata_url, directory / "asked", int(reports), clock.machine)
     docker = Docker(fields["container.name"])
     key = directory / "memory" / "secrets" / "host-key"
+    written = Log(directory, Path(log), logging_url, metadata.token, docker.log)
+    place = place_of(directory)
     Watch(
         clock=clock,
         metadata=metadata,
         server=ModelServer(server_url, certificate, key, fields["serving.model_name"]),
         docker=docker,
-        log=Log(directory, Path(log), logging_url, metadata.token, docker.log),
+        log=written,
+        monitoring=Monitoring(
+            f"{monitoring_url}/projects/{place['project_id']}/timeSeries",
+            place,
+            float(fields["monitoring.every_s"]),
+            metadata.token,
+            written.write,
+        ),
         closed=directory / "guard" / "closed",
         known=(directory / "restart.known").read_text(encoding="utf-8").strip(),
         limits=limits_of(fields, float(began) if began else None),

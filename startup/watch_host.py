@@ -90,9 +90,17 @@ def ask(
             fields = response.headers
             return Answer(response.status, text, fields.get("ETag", ""), fields.get("Date", ""))
     except HTTPError as error:
-        return Answer(error.code, date=error.headers.get("Date", ""))
+        return Answer(error.code, _text(error), date=error.headers.get("Date", ""))
     except (OSError, http.client.HTTPException):
         return Answer(0)
+
+
+def _text(error: HTTPError) -> str:
+    """What a server says of its refusal."""
+    try:
+        return error.read(ANSWER_BYTES).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return ""
 
 
 def ahead_by(date: str, now: float, before: float) -> float:
@@ -212,7 +220,8 @@ class Docker:
             if not found:
                 return Container("absent")
             state = found[0]["State"]
-            return Container(state["Status"], found[0].get("RestartCount", 0), state["ExitCode"])
+            restarts, started = found[0].get("RestartCount", 0), state.get("StartedAt", "")
+            return Container(state["Status"], restarts, state["ExitCode"], str(started))
         except (ValueError, LookupError, TypeError):
             return None
 

@@ -34,10 +34,14 @@ class ModelServer:
         certificate: file with its certificate.
         key: file with the host's own key.
         model: the name that it serves under.
+
+    Attributes:
+        metrics: what it has said of its metrics at the last look that it answered.
     """
 
     def __init__(self, url: str, certificate: str, key: Path, model: str) -> None:
         self._url, self._certificate, self._key, self._model = url, certificate, key, model
+        self.metrics = ""
 
     def look(self) -> Server | None:
         """What it says of itself; None if it does not answer."""
@@ -45,6 +49,7 @@ class ModelServer:
         metrics = None if requests is None else self._ask("GET", "/metrics", ANSWER_S)
         if requests is None or metrics is None:
             return None
+        self.metrics = metrics
         return read_server(metrics, requests)
 
     def completes(self) -> bool:

@@ -58,11 +58,13 @@ class Container:
         status: as docker has it; ``absent`` without one.
         restarts: how often docker has started it again by itself.
         exit_code: of its last end.
+        started: when its process was started, as docker writes times.
     """
 
     status: str
     restarts: int = 0
     exit_code: int = 0
+    started: str = ""
 
 
 @dataclass(frozen=True)

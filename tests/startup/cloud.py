@@ -105,6 +105,7 @@ class Cloud:
         in_flight: the requests that the guard says are in flight.
         ahead: seconds by which the cloud's clock is ahead of the machine's.
         log_entries: requests of Cloud Logging's entries:write.
+        points: requests of Cloud Monitoring's timeSeries.create.
         on_log: called with each of these before it is kept and answered.
         uploaded_to: the bucket of each upload; both buckets hold ``objects``.
         page: how many objects are listed at a time.
@@ -135,6 +136,7 @@ class Cloud:
     written: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     log_entries: list[dict[str, Any]] = field(default_factory=list)
+    points: list[dict[str, Any]] = field(default_factory=list)
     on_log: Callable[[dict[str, Any]], object] = lambda _request: None
     on_report: Callable[[dict[str, str]], object] = lambda _report: None
     serving: list[dict[str, Any] | None] = field(default_factory=list)
@@ -294,7 +296,9 @@ class Handler(BaseHTTPRequestHandler):
             return self._upload(parse_qs(urlsplit(self.path).query), self._body())
         request = json.loads(self._body() or b"{}")
         if self.path == "/v2/entries:write":
-            return self._log(request)
+            return self._keep(request, self.cloud.on_log, self.cloud.log_entries)
+        if self.path == "/v3/projects/p/timeSeries":
+            return self._keep(request, lambda _: None, self.cloud.points)
         if not self._may_ask(self.path):
             return self._answer(401)
         with self.cloud.lock:
@@ -312,15 +316,20 @@ class Handler(BaseHTTPRequestHandler):
         answer = {"choices": [choice], "usage": {"completion_tokens": 1}}
         return self._answer(200, json.dumps(answer).encode())
 
-    def _log(self, request: dict[str, Any]) -> None:
+    def _keep(
+        self,
+        request: dict[str, Any],
+        before: Callable[[dict[str, Any]], object],
+        kept: list[dict[str, Any]],
+    ) -> None:
         if self.headers.get("Authorization") != "Bearer ya29.host":
             return self._answer(401)
-        self.cloud.on_log(request)
+        before(request)
         with self.cloud.lock:
             statuses = self.cloud.answers.get(self.path, [])
             if statuses:
                 return self._answer(statuses.pop(0), b'{"error": {"message": "no"}}')
-            self.cloud.log_entries.append(request)
+            kept.append(request)
         return self._answer(200, b"{}")
 
     def _metadata(self, key: str) -> None:

@@ -71,8 +71,8 @@ run)
     [[ ! -e $here/server ]] || "$here/server" "${cache:-}" 2>>"$here/server.log" || exit 1
     status=running restarts=0
     [[ ! -e $here/crashes ]] || { status=restarting restarts=3; }
-    printf '[{"RestartCount": %d, "State": {"Status": "%s", "ExitCode": 2},' \
-        "$restarts" "$status" >"$here/container.new"
+    printf '[{"RestartCount": %d, "State": {"Status": "%s", "ExitCode": 2, "StartedAt": "%s"},' \
+        "$restarts" "$status" "$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)" >"$here/container.new"
     printf ' "Config": {"Labels": {"tpuflex.spec": "%s"}}}]\n' "$spec" >>"$here/container.new"
     # There whole or not at all, as docker's own record.
     mv "$here/container.new" "$here/container.json"
@@ -250,6 +250,7 @@ class StartupHost:
             "secrets": [{"role": "api-key", "version": VERSION}],
             "timeouts": {"ready_s": 30, "secret_s": 20},
             "drain": {"run_s": 0, "drain_s": 600, "margin_s": 300},
+            "monitoring": {"every_s": 60},
             "commands": {
                 "weights": "tpuflex weights push --stack dev",
                 "secrets": "tpuflex secrets ensure --stack dev",
@@ -317,6 +318,7 @@ class StartupHost:
             "STORAGE_EMULATOR_HOST": self.url,
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self.url}/",
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{self.url}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{self.url}/",
             "TPUFLEX_REPORTS": "6000",
         }
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from embedded_cloud.strict.permission_table import needs_of
-from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
+from tpuflex.inventory.kinds import IMAGES_ROLE, METRICS_ROLE, PROJECT_ROLES
 from tpuflex.roles.roles import Command, Roles, When, roles
 
 #: Verbs of permissions that read.
@@ -53,7 +53,8 @@ def test_the_deploy_identity_may_do_what_each_command_needs() -> None:
 def test_the_condition_names_the_roles_that_hosts_get() -> None:
     """The components grant exactly these on the project."""
     role = roles().roles["tpuflexHostGrants"]
-    assert {*role.grants_only} == {*PROJECT_ROLES.values(), *IMAGES_ROLE.values()}
+    granted = (PROJECT_ROLES, METRICS_ROLE, IMAGES_ROLE)
+    assert {*role.grants_only} == {name for roles in granted for name in roles.values()}
     assert role.condition is not None
     assert role.condition["expression"].endswith(
         ".hasOnly(['roles/logging.logWriter', 'roles/monitoring.metricWriter',"

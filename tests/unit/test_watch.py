@@ -32,6 +32,7 @@ class _Host:
     """Clock, metadata server, server and docker of a host that serves; nothing runs on it."""
 
     ahead = 0.0
+    metrics = ""
 
     def __init__(self, drain: str, closed: Callable[[], bool]) -> None:
         self.key, self.closed, self.at = drain, closed, 1000.0
@@ -58,7 +59,7 @@ class _Host:
     def container(self) -> Container:
         return Container("running")
 
-    def write(self, *_words: str) -> None:
+    def write(self, *_words: object) -> None:
         return
 
 
@@ -73,7 +74,7 @@ def test_a_watch_that_starts_again_opens_what_need_not_be_closed(
     closed.touch()
     host: Any = _Host(key, closed.exists)
     with pytest.raises(_EndError):
-        Watch(host, host, host, host, host, closed, "", Limits(600, 1800)).run()
+        Watch(host, host, host, host, host, host, closed, "", Limits(600, 1800)).run()
     assert set(host.told) == {told}
 
 
@@ -83,7 +84,7 @@ def test_a_drain_waits_for_no_completion(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     host: Any = _Host(_KEY, closed.exists)
     with pytest.raises(_EndError):
-        Watch(host, host, host, host, host, closed, "", Limits(600, 1800), anew=True).run()
+        Watch(host, host, host, host, host, host, closed, "", Limits(600, 1800), anew=True).run()
     assert {phase for phase, _ in host.told} == {"draining"}
 
 

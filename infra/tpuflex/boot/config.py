@@ -13,6 +13,7 @@ from tpuflex.boot.document import (
     ContainerConfig,
     DrainConfig,
     EndpointIdentity,
+    MonitoringConfig,
     SecretConfig,
     ServingConfig,
     WeightsConfig,
@@ -36,6 +37,8 @@ PARALLELISM = 16
 #: What a TPU host's network gives at least in Gbit/s, for a warning: a set of 62 GB is then there
 #: within 20 s. Nobody has measured it for Flex-start (docs/proved.md).
 EXPECTED_GBPS = 25
+#: How often a host writes its series to Cloud Monitoring.
+METRICS_EVERY_S = 60
 #: How long a host asks for a secret: a new permission takes minutes to take effect, and
 #: the value may still have to be added.
 SECRET_SECONDS = 1800
@@ -120,6 +123,9 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             run_s=int(settings.slice.max_run_duration.total_seconds()),
             drain_s=int(settings.slice.drain.total_seconds()),
             margin_s=int(settings.slice.drain_margin.total_seconds()),
+        ),
+        monitoring=MonitoringConfig(
+            every_s=METRICS_EVERY_S if settings.monitoring.export_metrics else 0
         ),
         commands=BootCommands(
             weights=f"tpuflex weights push {_options(names)}",

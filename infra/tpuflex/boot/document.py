@@ -140,6 +140,13 @@ class DrainConfig(_Frozen):
     """How long before the end of its run a host drains by itself."""
 
 
+class MonitoringConfig(_Frozen):
+    """What the host writes to Cloud Monitoring (docs/how-to/watch.md)."""
+
+    every_s: int = Field(ge=0)
+    """Seconds between two points of its series; 0 where it writes none."""
+
+
 class BootCommands(_Frozen):
     """Commands for the user when the host waits for something."""
 
@@ -162,6 +169,7 @@ class BootConfig(_Frozen):
     secrets: tuple[SecretConfig, ...]
     timeouts: BootTimeouts
     drain: DrainConfig
+    monitoring: MonitoringConfig
     commands: BootCommands
 
     def to_json(self) -> str:

@@ -12,7 +12,7 @@ from tpuflex.components.given import when_known
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.ownership import description, read_only_options
 from tpuflex.gcloud_commands import enable_account
-from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
+from tpuflex.inventory.kinds import IMAGES_ROLE, METRICS_ROLE, PROJECT_ROLES
 from tpuflex.naming import Names, account_email, owner_in
 from tpuflex.settings.identity import ExistingAccount
 
@@ -35,12 +35,16 @@ class HostIdentityArgs:
     reads_images: bool
     """Whether the serving image is in a registry of the project."""
 
+    writes_metrics: bool
+    """Whether the hosts write to Cloud Monitoring."""
+
     existing: pulumi.Input[ExistingAccount] | None = None
     """A service account that is there already; one of its own by default."""
 
 
 class HostIdentity(pulumi.ComponentResource):
-    """A service account that may write logs and metrics, and read the project's images if it must.
+    """A service account that may write logs, and, if it must, write metrics and read the project's
+    images.
 
     Or one that is there already, of which nothing is changed. It is granted nothing on the project:
     such a grant would be one of all endpoints with this account, and the first teardown would take
@@ -84,7 +88,11 @@ class HostIdentity(pulumi.ComponentResource):
         self.email = account_email(account_id, args.project)
         # Taken from the account, so that the account exists before any grant.
         self.member = self.account.member
-        roles = {**PROJECT_ROLES, **(IMAGES_ROLE if args.reads_images else {})}
+        roles = {
+            **PROJECT_ROLES,
+            **(METRICS_ROLE if args.writes_metrics else {}),
+            **(IMAGES_ROLE if args.reads_images else {}),
+        }
         self.grants = tuple(
             projects.IAMMember(
                 f"{name}-{what}",

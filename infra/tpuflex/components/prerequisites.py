@@ -136,6 +136,7 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 reads_images=settings.pulls_own_image,
+                writes_metrics=settings.monitoring.export_metrics,
                 existing=_existing_account(given),
             ),
             after_services,

@@ -21,7 +21,7 @@ from tpuflex.google.held_permissions import HeldPermissions, held_permissions
 from tpuflex.google.paging import entries, objects
 from tpuflex.google.project import POLICY
 from tpuflex.google.reading import Unread, attempt, attempt_if_there
-from tpuflex.inventory.kinds import IMAGES_ROLE, PROJECT_ROLES
+from tpuflex.inventory.kinds import IMAGES_ROLE, METRICS_ROLE, PROJECT_ROLES
 from tpuflex.naming import PROGRAMS_KEY, programs_key
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def _needed(cloud: Connection) -> Iterator[Needed]:
     """What nobody but the user grants the account: roles on the project never, others if so set."""
     settings = cloud.stack.settings
     yield Needed(PROJECT_ROLES["logs"], "write logs", vital=False)
-    yield Needed(PROJECT_ROLES["metrics"], "write metrics", vital=False)
+    if settings.monitoring.export_metrics:
+        yield Needed(METRICS_ROLE["metrics"], "write metrics", vital=False)
     if settings.pulls_own_image:
         yield Needed(IMAGES_ROLE["images"], "pull the image")
     secrets = settings.secrets

@@ -109,6 +109,8 @@ def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
     if settings.manage_apis:
         return needed
     unused = set() if settings.pulls_own_image else {"artifactregistry"}
+    if not settings.monitoring.export_metrics:
+        unused.add("monitoring")
     if settings.network.egress != "google":
         unused.add("dns")
     return tuple(api for api in needed if api.name not in unused)

@@ -39,10 +39,9 @@ _NUMBERED = re.compile(r"(.+)-(?:0|[1-9]\d*)", re.ASCII)
 
 #: What tpuflex grants the hosts' account on the whole project; all else is granted on one bucket or
 #: secret.
-PROJECT_ROLES = {
-    "logs": "roles/logging.logWriter",
-    "metrics": "roles/monitoring.metricWriter",
-}
+PROJECT_ROLES = {"logs": "roles/logging.logWriter"}
+#: Granted only if the hosts write to Cloud Monitoring.
+METRICS_ROLE = {"metrics": "roles/monitoring.metricWriter"}
 #: Granted only if the project's own registry has the image. It is granted on the project, because
 #: an inventory finds it there; the repository is not ours.
 IMAGES_ROLE = {"images": "roles/artifactregistry.reader"}
@@ -261,6 +260,7 @@ KINDS: tuple[Kind, ...] = (
         root="/v1/",
         names=lambda _names, _project, _region: (
             *PROJECT_ROLES.values(),
+            *METRICS_ROLE.values(),
             *IMAGES_ROLE.values(),
         ),
     ),

@@ -116,6 +116,18 @@ def test_serves_until_it_is_told_to_drain_and_ends_what_runs(watched: StartupHos
     again = until(watched, lambda said: said["phase"] == "serving")
     assert not closed(watched)
     assert (again["reason"], again["drained"]) == ("", False)
+    written: Any = watched.cloud.points[0]["timeSeries"]
+    place = {"project_id": "p", "location": "us-east5-a", "namespace": "dev"}
+    assert {
+        each["metric"]["type"].rpartition("/")[2]: each["points"][0]["value"] for each in written
+    } == {
+        "up": {"int64Value": "1"},
+        "requests_in_flight": {"int64Value": "0"},
+        "requests_running": {"int64Value": "0"},
+        "requests_waiting": {"int64Value": "0"},
+    }
+    for each in written:
+        assert each["resource"]["labels"] == {**place, "node_id": "t1v-n-1-w-0"}
 
 
 def test_what_does_not_end_in_time_is_cut_off(watched: StartupHost) -> None:

@@ -82,6 +82,7 @@ def test_a_ready_node_runs_its_startup_script(api: Api, cloud: EmbeddedCloud) ->
         "STORAGE_EMULATOR_HOST",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING",
         "TPUFLEX_REPORTS",
     }
     assert variables["TPUFLEX_ROOT"] == str(root)

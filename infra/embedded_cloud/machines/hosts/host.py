@@ -129,6 +129,7 @@ class Host:
             "STORAGE_EMULATOR_HOST": base_url,
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{base_url}/",
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": f"{base_url}/",
         }
 
     def _of_strictness(self) -> dict[str, str]:

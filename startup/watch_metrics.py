@@ -1,0 +1,104 @@
+"""What the watch writes to Cloud Monitoring once a minute, by the host's own account: the series of
+``series.py``, of the look that it has had anyway.
+
+``watch.py`` uses it, beside which the startup script writes this and ``series.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from series import NOTHING, Since, read_counts, request, since
+from watch_host import ask
+from watch_rules import deadline
+from watch_state import Limits, Look, State
+
+#: How long the watch waits for Google, which keeps it from looking; it writes again after so many
+#: seconds at most where it was not answered, or refused.
+ANSWER_S, LONGEST_S = 5.0, 960.0
+_SAID_CHARACTERS = 300
+
+
+class Monitoring:
+    """Cloud Monitoring, as far as the host writes to it. That never ends the watch.
+
+    Args:
+        url: of the project's series.
+        place: labels of the monitored resource that the host is.
+        every_s: seconds between two points; 0 writes none.
+        token: makes an access token.
+        log: takes what is wrong, and its severity.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        place: Mapping[str, str],
+        every_s: float,
+        token: Callable[[], str],
+        log: Callable[[str, str], None],
+    ) -> None:
+        self._url, self._place, self._every_s = url, place, every_s
+        self._token, self._log = token, log
+        self._due = 0.0
+        self._wait_s = every_s
+        self._since: Since | None = None
+        #: What Google has answered that is in the log already.
+        self._logged: set[int] = set()
+
+    def write(self, look: Look, state: State, limits: Limits, metrics: str) -> None:
+        """Write a point of each series, if it is time.
+
+        Args:
+            look: what was seen.
+            state: where the host stands since.
+            limits: when its run ends.
+            metrics: the server's own, where it has answered this look.
+        """
+        if not self._every_s or look.at < self._due:
+            return
+        document = self._document(look, state, limits, metrics)
+        headers = {
+            "Authorization": f"Bearer {self._token()}",
+            "Content-Type": "application/json",
+        }
+        content = json.dumps(document).encode()
+        answer = ask(self._url, headers, content, method="POST", seconds=ANSWER_S)
+        # Of a bad request the rest is written, and the next one comes when it would have.
+        served = answer.status in (200, 400)
+        self._wait_s = self._every_s if served else min(2 * self._wait_s, LONGEST_S)
+        self._due = look.at + self._wait_s
+        if answer.status != 200 and answer.status not in self._logged:
+            self._logged.add(answer.status)
+            self._log(_refused(answer.status, answer.text), "WARNING")
+
+    def _document(
+        self, look: Look, state: State, limits: Limits, metrics: str
+    ) -> dict[str, object]:
+        end = look.at + look.ahead
+        known = {"up": float(look.server is not None and not state.drained)}
+        if limits.ends_at is not None:
+            known["run_seconds_left"] = max(0.0, limits.ends_at - end)
+        counts, start = NOTHING, None
+        if look.server is not None:
+            known["requests_in_flight"] = look.server.in_flight
+            counts = read_counts(metrics)
+            process = look.container.started
+            started = deadline(process)
+            if started is not None:
+                after = since(self._since, process, started + look.ahead, end, counts)
+                self._since, start = after or self._since, after.start if after else None
+        return request(self._place, end, known, counts, start)
+
+
+def _refused(status: int, text: str) -> str:
+    """What the log says of an answer; what it cannot read of it, it leaves out."""
+    try:
+        said = str(json.loads(text)["error"]["message"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        said = ""
+    said = re.sub(r"\s+", " ", said)[:_SAID_CHARACTERS]
+    what = f"Cloud Monitoring answers {status}" if status else "Cloud Monitoring does not answer"
+    return f"{what}{': ' if said else ''}{said}; not all metrics of this host are there"
