@@ -11,6 +11,7 @@ import pytest
 from series import (
     CUMULATIVE,
     DISTRIBUTION,
+    GAUGE,
     NOTHING,
     PREFIX,
     SERIES,
@@ -22,6 +23,8 @@ from series import (
     since,
 )
 
+from tpuflex.alerts import signals
+from tpuflex.alerts.signals import Kind
 from tpuflex.measure.metrics import EngineMetrics
 
 RECORDED = Path("tests/measure/recorded")
@@ -155,3 +158,19 @@ def test_a_series_has_one_row() -> None:
     sources = [each.source for each in SERIES if each.source]
     assert len({*sources}) == len(sources)
     assert {each.name for each in SERIES if each.type == DISTRIBUTION} == {"time_to_first_token"}
+
+
+def test_alerts_ask_for_what_hosts_write() -> None:
+    """Each signal that has a name in Cloud Monitoring is a series, made of the metric by which
+    Prometheus knows it."""
+    written = {each.name: each for each in SERIES}
+    kinds = {GAUGE: Kind.GAUGE, CUMULATIVE: Kind.COUNTER}
+    asked = [each for each in vars(signals).values() if isinstance(each, signals.Signal)]
+
+    for signal in (each for each in asked if each.cloud):
+        series = written[signal.cloud]
+        kind = Kind.HISTOGRAM if series.type == DISTRIBUTION else kinds[series.kind]
+        assert kind == signal.kind
+        if series.source:
+            assert signal.prometheus == f"vllm:{series.source}"
+    assert signals.CLOUD_PREFIX == PREFIX
