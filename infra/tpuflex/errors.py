@@ -24,6 +24,7 @@
       NotAsPlannedError          exit 13  a schedule looked, and something is not as planned
       GateError                  exit 14  a gate of `bench ramp` fails: the server is too slow
       ImplausibleError           exit 15  figures contradict themselves or the chips: believe none
+      AlertError                 exit 16  an alert fires: somebody has to look
       InterruptedByUser          exit 130 Ctrl-C
 
 The branches are split by who must act next. Exit code 2 is click's (wrong usage), and
@@ -364,6 +365,12 @@ class ImplausibleError(TpuflexError):
     """Figures contradict themselves, or what the chips can do, so they say nothing."""
 
     exit_code = 15
+
+
+class AlertError(TpuflexError):
+    """An alert fires, and `alerts` asked whether one does."""
+
+    exit_code = 16
 
 
 class InterruptedByUser(TpuflexError):  # noqa: N818 - the user's wish, not an error

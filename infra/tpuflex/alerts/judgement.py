@@ -83,18 +83,19 @@ class Reading:
         value: the value; None where it is not known.
         truth: whether the part is true; None where the looks do not show it.
         why: why not.
+        waits: whether later looks will show it.
     """
 
     part: Part
     value: float | None
     truth: bool | None
     why: str = ""
+    waits: bool = False
 
     @property
-    def window(self) -> timedelta:
-        """The time that it looks back."""
-        part = self.part
-        return part.throughout if isinstance(part, Compared) else part.window
+    def unknowable(self) -> bool:
+        """Whether more looks do not help."""
+        return self.truth is None and not self.waits
 
     def to_json(self) -> dict[str, object]:
         """It in the document of ``tpuflex alerts --json``."""
@@ -104,7 +105,7 @@ class Reading:
             "signal": part.signal.name,
             "measures": _MEASURES[type(part)],
             "edge": part.edge if isinstance(part, ShareAbove) else None,
-            "window_seconds": self.window.total_seconds(),
+            "window_seconds": window_of(part).total_seconds(),
             "value": value,
             "comparison": part.comparison if not isinstance(part, ShareAbove) else ">",
             "limit": part.limit,
@@ -169,14 +170,14 @@ class Judge:
 
     def __init__(self, rules: Iterable[AlertRule]) -> None:
         self._rules = tuple(rules)
-        self._looks = deque[Look]()
+        self.looks = deque[Look]()
         self._since: dict[str, datetime] = {}
-        windows = (_window(part) for rule in self._rules for part in parts_of(rule.condition))
+        windows = (window_of(part) for rule in self._rules for part in parts_of(rule.condition))
         self._longest = max(windows, default=timedelta())
 
     def look(self, look: Look) -> tuple[Verdict, ...]:
         """What the rules say of ``look``, which is later than all before it."""
-        looks = self._looks
+        looks = self.looks
         looks.append(look)
         # One from before the longest window shows that all of it was looked at.
         while len(looks) > 1 and looks[1].at <= look.at - self._longest:
@@ -202,7 +203,7 @@ def read(part: Part, looks: Sequence[Look]) -> Reading:
     Where they do not reach back over all of its window, it says what the rest of the window cannot
     change, and nothing else.
     """
-    last, window = looks[-1], _window(part)
+    last, window = looks[-1], window_of(part)
     begin = last.at - window
     within = [each for each in looks if each.at >= begin]
     whole = looks[0].at <= begin
@@ -210,14 +211,14 @@ def read(part: Part, looks: Sequence[Look]) -> Reading:
     if truth is not None:
         return Reading(part, value, truth)
     if isinstance(part, Compared) and part.limit is None:
-        why = f"no limit of {part.signal.name} is known"
-    elif last.count(part.signal) is None:
-        why = last.missing.get(part.signal) or f"{part.signal.name} is not told"
-    elif isinstance(part, ShareAbove) and last.count(part.signal, part.edge) is None:
-        why = f"the histogram has no edge at {part.edge:g}"
-    else:
-        why = f"it takes looks of {format_duration(window)}"
-    return Reading(part, value, None, why)
+        return Reading(part, value, None, f"no limit of {part.signal.name} is known")
+    if last.count(part.signal) is None:
+        why = last.missing.get(part.signal) or f"{part.signal.name} is not among its metrics"
+        return Reading(part, value, None, why)
+    if isinstance(part, ShareAbove) and last.count(part.signal, part.edge) is None:
+        return Reading(part, value, None, f"its histogram has no edge at {part.edge:g}")
+    why = f"it takes looks over {format_duration(window)}"
+    return Reading(part, value, None, why, waits=True)
 
 
 Found = tuple[float | None, bool | None]
@@ -237,12 +238,14 @@ def _compared(part: Part, within: Sequence[Look], whole: bool) -> Found:
 
 def _increase(part: Part, within: Sequence[Look], whole: bool) -> Found:
     assert isinstance(part, Increase)  # noqa: S101 - by its type
-    if within[-1].count(part.signal) is None:
+    total = within[-1].count(part.signal)
+    if total is None:
         return None, None
-    grown = _grown(within, part.signal)
-    truth = _COMPARE[part.comparison](grown, part.limit)
-    # It can only have been more than what was seen.
-    certain = truth if part.comparison in (">", ">=") else grown > part.limit and not truth
+    compare, grown = _COMPARE[part.comparison], _grown(within, part.signal)
+    truth = compare(grown, part.limit)
+    # It was no less than what was seen, and no more than all since the server's start.
+    most = total if grown <= total else math.inf
+    certain = truth == compare(most, part.limit) and not grown < part.limit < most
     return grown, truth if whole or certain else None
 
 
@@ -272,7 +275,8 @@ def _grown(looks: Sequence[Look], signal: Signal, edge: float = math.inf) -> flo
     return sum(now - before if now >= before else now for before, now in pairwise(counts))
 
 
-def _window(part: Part) -> timedelta:
+def window_of(part: Part) -> timedelta:
+    """The time that ``part`` looks back."""
     return part.throughout if isinstance(part, Compared) else part.window
 
 

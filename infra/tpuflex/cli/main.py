@@ -118,6 +118,10 @@ COMMANDS = {
         "measure.command",
         "Show how the endpoint is used: requests, KV cache, latencies, tokens, cost so far.",
     ),
+    "alerts": (
+        "alerts.command",
+        "Say whether an alert fires: by the endpoint's metrics, its slice, and what that costs.",
+    ),
     "bench": (
         "bench.command",
         "What a server does under load, and what figures are worth.",

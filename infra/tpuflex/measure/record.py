@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.duration import format_roughly
 from tpuflex.errors import (
-    AccessError,
     ApiError,
     InterruptedByUser,
     NotFoundError,
@@ -21,7 +19,7 @@ from tpuflex.errors import (
     UsageError,
 )
 from tpuflex.measure.archive import INTERVAL, Origin, Snapshot, writing
-from tpuflex.measure.server import ServerClient, open_server
+from tpuflex.measure.server import KeptServer, ServerClient
 from tpuflex.naming import digest
 from tpuflex.operate.endpoint_connection import serving_slice
 from tpuflex.planning.request import NotPlannable
@@ -30,6 +28,7 @@ from tpuflex.stack.progress import Report, silent
 
 if TYPE_CHECKING:
     from tpuflex.google.timing import Timing
+    from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
 
 #: Seconds after which what was taken is written.
@@ -135,7 +134,7 @@ def _ticks(timing: Timing, interval: int) -> Iterator[None]:
 
 
 class _Observer:
-    """Looks at the server of a stack, and opens the way to it again when that has closed."""
+    """Looks at the server of a stack."""
 
     def __init__(
         self,
@@ -145,7 +144,7 @@ class _Observer:
         tunnel: bool,
         now: Callable[[], datetime],
     ) -> None:
-        self._cloud, self._report, self._tunnel, self._now = cloud, report, tunnel, now
+        self._cloud, self._report, self._now = cloud, report, now
         settings = cloud.stack.settings
         request = memory_request(settings)
         self._of_stack = Origin(
@@ -158,9 +157,9 @@ class _Observer:
             interval=interval,
         )
         self._origin = self._of_stack
-        self._way = ExitStack()
-        self._server: ServerClient | None = None
-        self._key = ""
+        self._server = KeptServer(
+            cloud, report, tunnel=tunnel, read_slice=self._slice, opened=self._opened
+        )
         self._silent_since: datetime | None = None
         self._looked = False
 
@@ -168,13 +167,13 @@ class _Observer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._way.close()
+        self._server.close()
 
     def look(self) -> Snapshot:
         """What the server counts now, or why it does not say."""
         at = self._now()
         try:
-            found = self._ask()
+            found = self._server.ask(self._snapshot)
         except TpuflexError as error:
             if not self._looked and not isinstance(error, NotFoundError | ApiError):
                 raise
@@ -184,46 +183,21 @@ class _Observer:
         self._looked = True
         return found
 
-    def _ask(self) -> Snapshot:
-        if self._server is not None:
-            try:
-                return self._snapshot(self._server)
-            except TpuflexError as error:
-                self._close(error)  # a tunnel that broke, or another slice: once more
-        try:
-            return self._snapshot(self._open())
-        except TpuflexError as error:
-            self._close(error)
-            raise
-
     def _snapshot(self, server: ServerClient) -> Snapshot:
         at = self._now()
         return Snapshot(at=at, origin=self._origin, metrics=replace(server.metrics(), at=at))
 
-    def _open(self) -> ServerClient:
-        try:
-            status = serving_slice(self._cloud)
-        except NotFoundError:
-            self._origin = self._of_stack
-            raise
+    def _slice(self) -> SliceStatus:
+        self._origin = self._of_stack
+        status = serving_slice(self._cloud)
         self._origin = replace(self._of_stack, slice=status.node, zone=status.zone)
-        way = open_server(
-            self._cloud, self._report, tunnel=self._tunnel, status=status, key=self._key
-        )
-        server = self._way.enter_context(way)
-        self._key = server.key
+        return status
+
+    def _opened(self, server: ServerClient) -> None:
         served = {model.id: model.max_model_len for model in server.models()}
         self._origin = replace(
             self._origin, vllm=server.version(), max_model_len=served.get(server.model)
         )
-        self._server = server
-        return server
-
-    def _close(self, error: TpuflexError) -> None:
-        self._server = None
-        if isinstance(error, AccessError):
-            self._key = ""  # it may have been changed
-        self._way.close()
 
     def _unanswered(self, at: datetime, error: TpuflexError) -> Snapshot:
         if self._silent_since is None:

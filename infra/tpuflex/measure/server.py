@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from tpuflex.advice import Advice
-from tpuflex.errors import AccessError, ApiError, ServerDownError, UsageError
+from tpuflex.errors import AccessError, ApiError, ServerDownError, TpuflexError, UsageError
 from tpuflex.measure.metrics import MOST_BYTES, EngineMetrics
 from tpuflex.operate.endpoint_connection import (
     Route,
@@ -34,6 +34,8 @@ from tpuflex.stack.progress import Report, silent
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
+
+T = TypeVar("T")
 
 #: Bytes of a document that are read.
 _DOCUMENT_BYTES = 1024 * 1024
@@ -232,3 +234,76 @@ def open_server(
             if found.through == Route.DIRECT
             else unreachable_hint(cloud, status, through=found.through),
         )
+
+
+class KeptServer:
+    """The way to the server of the stack of ``cloud``, opened again when it has closed: after a
+    tunnel that broke, or with another slice.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives why a tunnel is opened.
+        tunnel: whether one may be opened.
+        read_slice: reads the stack's slice, whenever the way is opened.
+        opened: called with what it leads to, whenever it was opened.
+    """
+
+    def __init__(
+        self,
+        cloud: Connection,
+        report: Report = silent,
+        *,
+        tunnel: bool = True,
+        read_slice: Callable[[], SliceStatus],
+        opened: Callable[[ServerClient], None] = lambda _server: None,
+    ) -> None:
+        self._cloud, self._report, self._tunnel = cloud, report, tunnel
+        self._read_slice, self._opened = read_slice, opened
+        self._way = ExitStack()
+        self._server: ServerClient | None = None
+        self._key = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the way, where it is open."""
+        self._server = None
+        self._way.close()
+
+    def ask(self, question: Callable[[ServerClient], T]) -> T:
+        """The answer to ``question``; asked a second time where the way to the server was open
+        before, and may be broken.
+
+        Raises:
+            TpuflexError: there is no answer, or no way to it.
+        """
+        if self._server is not None:
+            try:
+                return question(self._server)
+            except TpuflexError as error:
+                self._lose(error)
+        try:
+            return question(self._open())
+        except TpuflexError as error:
+            self._lose(error)
+            raise
+
+    def _open(self) -> ServerClient:
+        status = self._read_slice()
+        way = open_server(
+            self._cloud, self._report, tunnel=self._tunnel, status=status, key=self._key
+        )
+        server = self._way.enter_context(way)
+        self._key = server.key
+        self._opened(server)
+        self._server = server
+        return server
+
+    def _lose(self, error: TpuflexError) -> None:
+        if isinstance(error, AccessError):
+            self._key = ""  # it may have been changed
+        self.close()

@@ -1,0 +1,355 @@
+"""Whether an alert fires: the rules judged over looks at a running endpoint and its slice, where no
+Prometheus does that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tpuflex.alerts.conditions import parts_of
+from tpuflex.alerts.judgement import Judge, Look, State, Verdict, window_of
+from tpuflex.alerts.rules import alert_rules
+from tpuflex.alerts.signals import (
+    BILLED_NODES,
+    BOOT_PHASES,
+    GENERATED,
+    KV_USE,
+    PHASE_SECONDS,
+    PREEMPTIONS,
+    RUN_SECONDS_LEFT,
+    RUNNING,
+    SLICES,
+    SPENT_USD,
+    SUCCESSORS,
+    TTFT,
+    UP,
+    WAITING,
+    Signal,
+)
+from tpuflex.duration import format_roughly
+from tpuflex.errors import AccessError, AlertError, ApiError, ServerDownError, TpuflexError
+from tpuflex.measure.metrics import EngineMetrics
+from tpuflex.measure.server import KeptServer, ServerClient
+from tpuflex.operate.endpoint_status import with_last_known
+from tpuflex.operate.slice import SliceStatus, slice_status
+from tpuflex.planning.cost import cost_in
+from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.connection import Connection
+
+#: Seconds from one look to the next.
+LOOK_S = 5.0
+#: Seconds after which the slice is read again: it changes slowly, and APIs are called each time.
+_SLICE_S = 30.0
+#: What only time can decide is waited for as long as this, and no longer.
+_PATIENCE = timedelta(minutes=5)
+#: What of a server's metrics each signal is.
+_NUMBERS: Mapping[Signal, Callable[[EngineMetrics], float | None]] = {
+    KV_USE: lambda metrics: metrics.kv_use,
+    RUNNING: lambda metrics: metrics.running,
+    WAITING: lambda metrics: metrics.waiting,
+    PREEMPTIONS: lambda metrics: metrics.preemptions,
+    GENERATED: lambda metrics: metrics.generation_tokens,
+}
+#: What only the server says.
+_OF_THE_SERVER = (*_NUMBERS, TTFT, UP)
+#: What runs, or is on its way to or from that: what is billed then is no surprise.
+_PASSING = frozenset({Lifecycle.ACTIVE, Lifecycle.PROVISIONING, Lifecycle.DELETING})
+
+
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    """What the rules say of an endpoint.
+
+    Attributes:
+        stack: its stack.
+        at: when it was looked at last.
+        verdicts: what each rule says.
+        looks: how often it was looked at.
+        seconds: from the first look to the last.
+        refused: why the server could not be asked, where that says nothing of it.
+    """
+
+    stack: str
+    at: datetime
+    verdicts: tuple[Verdict, ...]
+    looks: int = 1
+    seconds: float = 0.0
+    refused: TpuflexError | None = field(default=None, compare=False)
+
+    def of(self, state: State) -> tuple[Verdict, ...]:
+        """Those that say ``state``."""
+        return tuple(each for each in self.verdicts if each.state is state)
+
+    @property
+    def firing(self) -> tuple[Verdict, ...]:
+        """Those that fire."""
+        return self.of(State.FIRING)
+
+    @property
+    def exit_code(self) -> int:
+        """16 when something fires; otherwise that of what kept the server from being asked, so that
+        a script does not take it for quiet; otherwise 0."""
+        if self.firing:
+            return AlertError.exit_code
+        return 0 if self.refused is None else self.refused.exit_code
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex alerts --json`` prints."""
+        return {
+            "stack": self.stack,
+            "at": self.at.isoformat(),
+            "looks": self.looks,
+            "seconds": round(self.seconds, 1),
+            **{
+                state.value: [each.rule.name for each in self.of(state)]
+                for state in (State.FIRING, State.PENDING, State.UNKNOWN)
+            },
+            "refused": None if self.refused is None else self.refused.to_json(),
+            "alerts": [each.to_json() for each in self.verdicts],
+        }
+
+
+def read_alerts(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Alerts:
+    """What the rules say of the endpoint of the stack of ``cloud``: after one look where that
+    decides; after as many as it takes where something is suspicious, within five minutes.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives what is waited for, and why a tunnel is opened.
+        tunnel: whether one may be opened.
+
+    Raises:
+        NotFoundError: the stack has no request for a slice.
+        AccessError: reading its slice is refused.
+    """
+    waited_for: frozenset[str] = frozenset()
+    with closing(watch_alerts(cloud, LOOK_S, report, tunnel=tunnel)) as looks:
+        for found in looks:
+            left = {
+                each.rule.name: wait
+                for each in found.verdicts
+                if (wait := _undecided_for(each, found)) > timedelta()
+            }
+            if not left:
+                break
+            if left.keys() - waited_for:
+                waited_for = waited_for | left.keys()
+                names, longest = ", ".join(left), format_roughly(max(left.values()))
+                report(f"Looking again for at most {longest}, to be certain: {names}.")
+    return found
+
+
+def _undecided_for(verdict: Verdict, found: Alerts) -> timedelta:
+    """How much longer looks have to go on until ``verdict`` is certain; nothing where it is, or
+    where that takes too long, or other things."""
+    rule, looked = verdict.rule, timedelta(seconds=found.seconds)
+    if verdict.state is State.PENDING and verdict.since is not None:
+        needed, done = rule.held, found.at - verdict.since
+    elif verdict.state is State.UNKNOWN and not any(each.unknowable for each in verdict.readings):
+        needed, done = rule.held + max(map(window_of, parts_of(rule.condition))), looked
+    else:
+        return timedelta()
+    return needed - done if needed <= _PATIENCE else timedelta()
+
+
+def watch_alerts(
+    cloud: Connection,
+    seconds: float,
+    report: Report = silent,
+    *,
+    tunnel: bool = True,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Generator[Alerts]:
+    """What the rules say, every so many seconds, without an end.
+
+    Args:
+        cloud: the stack's cloud.
+        seconds: from one look to the next.
+        report: receives why a tunnel is opened.
+        tunnel: whether one may be opened.
+        now: the time of a look. That of the embedded cloud may be a faster one.
+
+    Raises:
+        NotFoundError, AccessError: as :func:`read_alerts`, at the first look.
+    """
+    stack, timing = cloud.stack, cloud.timing
+    judge = Judge(alert_rules(stack.settings))
+    begin, number = now(), 0
+    with _Observer(cloud, report, tunnel) as observer:
+        while True:
+            look, refused = observer.look(now())
+            number += 1
+            yield Alerts(
+                stack.name,
+                look.at,
+                judge.look(look),
+                number,
+                (look.at - begin).total_seconds(),
+                refused,
+            )
+            if timing.pause(seconds):
+                return
+
+
+def slice_alerts(settings: StackSettings, stack: str, status: SliceStatus, at: datetime) -> Alerts:
+    """What the rules say by a stack's slice alone: of what only its server knows, nothing.
+
+    Args:
+        settings: the stack's settings.
+        stack: its name.
+        status: its slice.
+        at: the time on the cloud's clock.
+    """
+    numbers, missing = slice_numbers(settings, status, at)
+    unasked = dict.fromkeys(_OF_THE_SERVER, "the server was not asked")
+    look = Look(at, numbers, missing=missing | unasked)
+    return Alerts(stack, at, Judge(alert_rules(settings)).look(look))
+
+
+class _Observer:
+    """Looks at the endpoint of a stack: at its slice now and then, at its server each time."""
+
+    def __init__(self, cloud: Connection, report: Report, tunnel: bool) -> None:
+        self._cloud = cloud
+        self._server = KeptServer(cloud, report, tunnel=tunnel, read_slice=self._slice)
+        self._status: SliceStatus | None = None
+        self._read = -math.inf
+
+    def __enter__(self) -> _Observer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def look(self, at: datetime) -> tuple[Look, TpuflexError | None]:
+        """A look, and why the server could not be asked."""
+        cloud = self._cloud
+        status, cloud_now = self._slice(), cloud.now()
+        numbers, missing = slice_numbers(cloud.stack.settings, status, cloud_now)
+        quiet = quiet_server(status)
+        if quiet:
+            unknown = dict.fromkeys(_OF_THE_SERVER, quiet)
+            return Look(at, numbers, missing=missing | unknown), None
+        try:
+            metrics = self._server.ask(ServerClient.metrics)
+        except TpuflexError as error:
+            up = 0.0 if is_down(error, status, cloud_now) else None
+            unknown = dict.fromkeys(_OF_THE_SERVER, error.message)
+            if up is None:
+                return Look(at, numbers, missing=missing | unknown), error
+            return Look(at, {**numbers, UP: up}, missing=missing | unknown), None
+        known = {signal: read(metrics) for signal, read in _NUMBERS.items()}
+        counted = {signal: value for signal, value in known.items() if value is not None}
+        histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
+        return Look(at, {**numbers, **counted, UP: 1.0}, histograms, missing), None
+
+    def _slice(self) -> SliceStatus:
+        """The stack's slice; as it was read not long ago, unless that finds none that serves."""
+        cloud, monotonic = self._cloud, self._cloud.timing.monotonic()
+        if self._status is not None and monotonic - self._read < _SLICE_S:
+            return self._status
+        stack = cloud.stack
+        try:
+            self._status = slice_status(
+                stack.settings,
+                stack.names,
+                cloud.tpu,
+                now=cloud.now(),
+                recorded=cloud.recorded_zones,
+            )
+        except AccessError as error:
+            raise with_last_known(error, cloud.recorded_requests()) from error
+        except ApiError:
+            if self._status is None:
+                raise
+        self._read = monotonic
+        return self._status
+
+
+def quiet_server(status: SliceStatus) -> str:
+    """Why no server of the slice is asked: none has served yet, or none is left; empty where one
+    has."""
+    if status.lifecycle is not Lifecycle.ACTIVE:
+        return f"nothing serves: {status.sentence}"
+    if status.unread:
+        return ""
+    if status.host is None or not status.host.phase:
+        return "nothing serves yet: the host has not reported"
+    if not status.host.ready:
+        return f"nothing serves yet: the host is in phase {status.host.phase}"
+    return ""
+
+
+def is_down(error: TpuflexError, status: SliceStatus, at: datetime) -> bool:
+    """Whether ``error``, with which the server answered or did not, shows that it is down: it
+    answers wrongly, nothing listens, or its host does not say that it serves either. Otherwise the
+    way from here may be closed."""
+    if isinstance(error, ServerDownError):
+        return True
+    if not isinstance(error, ApiError):
+        return False
+    if error.status >= 500:
+        return True
+    host = status.host
+    return error.status == 0 and host is not None and not host.serves_at(at.timestamp())
+
+
+def slice_numbers(
+    settings: StackSettings, status: SliceStatus, at: datetime
+) -> tuple[dict[Signal, float], dict[Signal, str]]:
+    """What a slice says of itself, and why it does not say the rest.
+
+    Args:
+        settings: the stack's settings.
+        status: its slice.
+        at: the time on the cloud's clock.
+    """
+    active = status.lifecycle is Lifecycle.ACTIVE
+    spent = status.cost(cost_in(settings, status.zone).per_hour, at)
+    # A node that is being made has hosts to be billed for only once it is there.
+    own = bool(status.node_state) and status.lifecycle is not Lifecycle.PROVISIONING
+    left = math.inf
+    if active and status.expires is not None:
+        left = (status.expires - at).total_seconds()
+    numbers: dict[Signal, float] = {
+        RUN_SECONDS_LEFT: left,
+        SUCCESSORS: float(len(status.others)),
+        SLICES: float(status.lifecycle in _PASSING or status.state == "SUSPENDING"),
+        BILLED_NODES: float(own + len(status.others_since)),
+    }
+    missing: dict[Signal, str] = {}
+    if active and status.expires is None:
+        del numbers[RUN_SECONDS_LEFT]
+        missing[RUN_SECONDS_LEFT] = "Google does not say yet when the run ends"
+    if spent is None:
+        missing[SPENT_USD] = "no price for this region"
+    else:
+        numbers[SPENT_USD] = float(spent)
+    if active and status.unread:
+        return numbers, missing | dict.fromkeys(PHASE_SECONDS.values(), status.unread)
+    phases = dict.fromkeys(BOOT_PHASES, 0.0)
+    if active:
+        phases |= _phase(status, at)
+    return numbers | {PHASE_SECONDS[name]: seconds for name, seconds in phases.items()}, missing
+
+
+def _phase(status: SliceStatus, at: datetime) -> dict[str, float]:
+    """The phase that the host's boot is in, and for how long."""
+    host = status.host
+    if host is None or not host.phase:
+        since = status.active_since
+        return {} if since is None else {"silence": (at - since).total_seconds()}
+    if host.phase not in BOOT_PHASES:
+        return {}
+    if host.error:
+        return {host.phase: math.inf}
+    began = host.timeline.get(host.phase)
+    return {} if began is None else {host.phase: at.timestamp() - began}

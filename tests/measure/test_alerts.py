@@ -1,0 +1,141 @@
+"""What a slice and its server say to the alert rules, and how long `alerts` looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.cli.samples import status
+from tests.cli.typing import NOON
+from tpuflex.alerts.judgement import State
+from tpuflex.alerts.signals import BILLED_NODES, PHASE_SECONDS, RUN_SECONDS_LEFT, SLICES, SUCCESSORS
+from tpuflex.errors import AccessError, ApiError, ServerDownError, TpuflexError
+from tpuflex.host.report import HostReport
+from tpuflex.host.serving import Serving, ServingPhase
+from tpuflex.measure.alerts import is_down, quiet_server, slice_alerts, slice_numbers
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.settings.load import load_stack_file
+from tpuflex.settings.model import StackSettings
+
+STACKS = Path(__file__).parents[2] / "stacks"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def settings() -> StackSettings:
+    """A stack on Google, whose run lasts a week."""
+    found = load_stack_file(STACKS / "Pulumi.gemma-4-31b-v6e-4.yaml", deploying=False).settings
+    week = found.slice.model_copy(update={"max_run_duration": timedelta(days=7)})
+    return found.model_copy(update={"slice": week})
+
+
+def booting(phase: str, minutes: float, error: str = "") -> SliceStatus:
+    """A slice whose host has been in ``phase`` for so long."""
+    began = (NOON - timedelta(minutes=minutes)).timestamp()
+    return status(host=HostReport(phase, error=error, timeline={phase: began}))
+
+
+LOST = {"lifecycle": Lifecycle.LOST, "state": "NOT_FOUND"}
+QUEUED = {"lifecycle": Lifecycle.WAITING, "node_state": "", "active_since": None, "host": None}
+
+
+@pytest.mark.parametrize(
+    ("slice_", "firing"),
+    [
+        (status(expires=NOON + 7 * HOUR), ()),
+        (status(expires=NOON + 5 * HOUR), ("RunEndsSoon",)),
+        (status(expires=NOON + 5 * HOUR, others=("a successor",)), ()),
+        (status(expires=NOON + 7 * HOUR, host=None), ("BootStuck",)),
+        (booting("container", 5), ("RunEndsSoon",)),
+        (booting("fetch", 29), ("RunEndsSoon",)),
+        (booting("fetch", 31), ("BootStuck", "RunEndsSoon")),
+        (booting("container", 1, error="docker: no"), ("BootStuck", "RunEndsSoon")),
+        (status(**QUEUED), ()),
+        (status(**LOST), ("SpendWithoutSlice",)),
+        (status(**LOST, node_state=""), ()),
+        (status(**LOST, node_state="", others_since=(NOON - HOUR,)), ("SpendWithoutSlice",)),
+        (status(lifecycle=Lifecycle.DELETING, state="DELETING"), ()),
+        (status(lifecycle=Lifecycle.ENDED, state="SUSPENDING"), ()),
+        (
+            status(expires=NOON + 7 * HOUR, active_since=NOON - 40 * 24 * HOUR),
+            ("CostCapReached",),
+        ),
+    ],
+)
+def test_what_a_slice_shows_by_itself(
+    settings: StackSettings, slice_: SliceStatus, firing: Iterable[str]
+) -> None:
+    """Its rules fire by one reading of it, and are quiet on each way that a slice goes; those about
+    its server are not known where it was not asked."""
+    found = slice_alerts(settings, "prod", slice_, NOON)
+
+    assert {each.rule.name for each in found.firing} == set(firing)
+    assert {each.rule.name for each in found.of(State.UNKNOWN)} == {
+        *("KvCacheFull", "RequestsWaiting", "FirstTokenSlow", "FirstTokenVerySlow"),
+        *("NoTokens", "TargetDown"),
+    }
+
+
+def test_what_is_not_known_of_a_slice_is_no_number(settings: StackSettings) -> None:
+    """A run without an end, and a host that may not be read, are not known; nothing is guessed."""
+    numbers, missing = slice_numbers(
+        settings, status(expires=None, host=None, unread="403 from the API"), NOON
+    )
+
+    assert RUN_SECONDS_LEFT not in numbers
+    assert "when the run ends" in missing[RUN_SECONDS_LEFT]
+    assert {missing[each] for each in PHASE_SECONDS.values()} == {"403 from the API"}
+    assert numbers[SLICES] == numbers[BILLED_NODES] == 1
+    assert numbers[SUCCESSORS] == 0
+
+
+SERVING = HostReport("READY", serving=Serving(ServingPhase.SERVING, at=NOON.timestamp()))
+DEGRADED = HostReport("READY", serving=Serving(ServingPhase.DEGRADED, at=NOON.timestamp()))
+OLD = HostReport("READY", serving=Serving(ServingPhase.SERVING, at=(NOON - HOUR).timestamp()))
+
+
+@pytest.mark.parametrize(
+    ("error", "host", "down"),
+    [
+        (ServerDownError("no connection"), SERVING, True),
+        (ApiError("500", status=500), SERVING, True),
+        (ApiError("404", status=404), SERVING, False),
+        (AccessError("the key is refused"), DEGRADED, False),
+        (TpuflexError("no tunnel"), DEGRADED, False),
+        # The way from here may be closed, where the host says that it serves.
+        (ApiError("cannot be reached from here"), SERVING, False),
+        (ApiError("cannot be reached from here"), DEGRADED, True),
+        (ApiError("did not answer in time"), OLD, True),
+    ],
+)
+def test_when_a_server_is_down(error: TpuflexError, host: HostReport, down: bool) -> None:
+    """That it cannot be asked from here says nothing of it, unless its host agrees."""
+    assert is_down(error, status(host=host), NOON) is down
+
+
+@pytest.mark.parametrize(
+    ("slice_", "why"),
+    [
+        (status(), ""),
+        (status(host=None, unread="403"), ""),
+        (status(host=None), "the host has not reported"),
+        (booting("container", 1), "the host is in phase container"),
+        (status(lifecycle=Lifecycle.WAITING, sentence="in the queue"), "in the queue"),
+    ],
+)
+def test_a_server_that_never_served_is_not_asked(slice_: SliceStatus, why: str) -> None:
+    """While nothing serves yet, its alerts are not known, and say why."""
+    assert quiet_server(slice_).partition(": ")[2] == why
+
+
+def test_a_failed_boot_is_without_end(settings: StackSettings) -> None:
+    """A host that has failed is stuck whatever its phase may take, and only in that phase."""
+    numbers, _ = slice_numbers(settings, booting("container", 1, error="docker: no"), NOON)
+
+    assert numbers[PHASE_SECONDS["container"]] == math.inf
+    assert numbers[PHASE_SECONDS["fetch"]] == 0
