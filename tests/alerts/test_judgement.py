@@ -1,4 +1,4 @@
-"""What rules say of looks: by tables, at the edges of their windows, and where looks are missing."""
+"""What rules say of looks: at the edges of their windows, and where looks are missing."""
 
 from __future__ import annotations
 

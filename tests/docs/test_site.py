@@ -97,12 +97,14 @@ def test_every_page_is_built_and_found_by_search() -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    """A new page needs a line in mkdocs.yml; decisions are listed by their own page."""
+    """A new page needs a line in mkdocs.yml; decisions and runbooks are listed by pages of their
+    own."""
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     listed = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
     pages = [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]]
 
-    assert sorted(listed) == sorted(page for page in pages if not re.match(r"adr/\d", page))
+    own = r"adr/\d|runbooks/[a-z]"
+    assert sorted(listed) == sorted(page for page in pages if not re.match(own, page))
 
 
 def test_links_out_of_docs_lead_to_the_repository() -> None:

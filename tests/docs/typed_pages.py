@@ -231,6 +231,13 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "gcloud storage rsync --recursive metrics gs://my-bucket/metrics",
         ),
     },
+    "docs/how-to/watch.md": {
+        MEASURED: (
+            "tpuflex --stack chat alerts",
+            "tpuflex --stack chat alerts prometheus > chat.rules.yml",
+            "tpuflex --stack chat alerts grafana > chat.json",
+        ),
+    },
     "docs/how-to/teardown.md": {
         HOW_TO: (
             "tpuflex --stack chat down --dry-run",

@@ -68,7 +68,7 @@ def texts_of(rule: AlertRule, stack: str) -> Mapping[str, str]:
     """What an alert says to a person."""
     return {
         "summary": rule.summary,
-        "runbook": f"tpuflex docs {rule.runbook}",
+        "runbook": f"tpuflex docs runbooks/{rule.runbook}",
         "next": rule.next.for_stack(stack, {}),
     }
 

@@ -74,7 +74,7 @@ def show_alerts(invocation: Invocation, found: Alerts) -> None:
         output.result(
             f"  -> {rule.next.for_stack(found.stack, invocation.environ)}", hanging="     "
         )
-        output.result(f"     `tpuflex docs {rule.runbook}`")
+        output.result(f"     `tpuflex docs runbooks/{rule.runbook}`")
     unknown, firing = len(found.of(State.UNKNOWN)), len(found.firing)
     words = f"{firing} of {len(found.verdicts)} alerts fire" if firing else "No alert fires"
     output.result(f"{words}; {unknown} are not known." if unknown else f"{words}.")
