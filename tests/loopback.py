@@ -21,14 +21,16 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a server on loopback."""
-    server = _Server(("127.0.0.1", 0), handler)
+def serving(
+    handler: type[BaseHTTPRequestHandler], address: tuple[str, int] = ("127.0.0.1", 0)
+) -> Iterator[str]:
+    """The address of a server on loopback: ``address``, by default with a free port."""
+    server = _Server(address, handler)
     server.daemon_threads = True
     thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://{address[0]}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -7,13 +7,15 @@ from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
 from tests.cli.typing import Captured, TypeIn
 from tests.measure.fake_server import AFTER, BEFORE, FakeServer
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.measure.endpoint import show_details, show_usage, show_verification, watch
+from tpuflex.cli.measure.endpoint import show_details, show_usage, show_verification
+from tpuflex.cli.options import watch
 from tpuflex.measure.details import details_of
 from tpuflex.measure.metrics import EngineMetrics
 from tpuflex.measure.usage import Cost, Usage
@@ -130,7 +132,7 @@ def looks() -> Generator[Usage]:
 
 def test_a_watch_that_is_written_to_a_file(invocation: Invocation, capsys: Captured) -> None:
     """Block after block, until Ctrl-C, which is its regular end."""
-    watch(invocation, looks())
+    watch(invocation.output, looks(), partial(show_usage, invocation))
 
     assert capsys.readouterr().out.count("Endpoint of stack dev, ") == 2
 
@@ -143,12 +145,14 @@ def test_a_watch_that_is_stopped_before_its_first_look(invocation: Invocation) -
         yield usage()
 
     with pytest.raises(KeyboardInterrupt):
-        watch(invocation, none())
+        watch(invocation.output, none(), partial(show_usage, invocation))
 
 
 def test_a_watch_for_scripts(capsys: Captured) -> None:
     """A document on a line each."""
-    watch(Invocation(environ={}, json=True), looks())
+    invocation = Invocation(environ={}, json=True)
+
+    watch(invocation.output, looks(), partial(show_usage, invocation))
 
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["interval"], second["interval"]["generation_tokens"]) == (None, 356)

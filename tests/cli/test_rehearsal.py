@@ -239,7 +239,7 @@ def test_a_real_state_is_none_of_the_rehearsals(stack: Stack) -> None:
         known, not_up = known_stacks(
             project, typed.open_named, environ, print, rehearsing=typed.rehearsing
         )
-        assert {"dev", STACK} == {*not_up, *(each.name for each in known)}
+        assert {"dev", STACK} == {each.name for each in (*not_up, *known)}
         return [each.name for each in known]
 
     keep(project.home / "backend")

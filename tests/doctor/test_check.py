@@ -136,7 +136,7 @@ def test_an_examination_that_does_not_end_is_unknown() -> None:
     hanging = Examination(Group.ACCOUNT, "billing", hang)
     try:
         (late,), (fine,) = examine_all([hanging, examination("engine", FINE)], patience=0.2)
-        threads = [each for each in threading.enumerate() if each.name == "doctor: billing"]
+        threads = [each for each in threading.enumerate() if each.name == "billing"]
     finally:
         forever.set()
 

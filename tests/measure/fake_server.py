@@ -59,8 +59,8 @@ class FakeServer:
         return (text, b"") if isinstance(text, int) else (200, text.encode())
 
     @contextmanager
-    def running(self) -> Iterator[ServerClient]:
-        """It, as it is asked."""
+    def running(self, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[ServerClient]:
+        """It, as it is asked, at ``address``."""
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -78,7 +78,7 @@ class FakeServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing."""
 
-        with serving(Handler) as url:
+        with serving(Handler, address) as url:
             yield ServerClient(
                 f"{url}/v1", "direct", MODEL, KEY, requests.Session(), pause=lambda _seconds: None
             )

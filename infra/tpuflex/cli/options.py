@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -15,6 +16,9 @@ from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
 from tpuflex.errors import InterruptedByUser
 from tpuflex.naming import DEFAULT_STACK, STACK_VARIABLE
+
+if TYPE_CHECKING:
+    from tpuflex.terminal.output import Output
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,6 +147,37 @@ def until_interrupted() -> Iterator[None]:
         raise SystemExit(InterruptedByUser.exit_code) from None
 
 
+class _Document(Protocol):
+    def to_json(self) -> dict[str, object]:
+        """What ``--json`` prints."""
+
+
+Look = TypeVar("Look", bound=_Document)
+
+
+def watch(output: Output, looks: Generator[Look], show: Callable[[Look], None]) -> None:
+    """Show each of ``looks`` with ``show``, until Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: before the first one.
+    """
+    drawn = False
+    try:
+        with closing(looks) as found:
+            for look in found:
+                if output.json:
+                    output.record(look.to_json())
+                elif sys.stdout.isatty():
+                    click.clear()
+                elif drawn:
+                    output.result()
+                show(look)
+                drawn = True
+    except KeyboardInterrupt:
+        if not drawn:
+            raise
+
+
 class Tokens(click.IntRange):
     """A number of tokens, also as vLLM reads it: 16K is 16,384, and 16k is 16,000."""
 
@@ -173,3 +208,16 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+def watch_every(seconds: float) -> Callable[[F], F]:
+    """The option ``--watch``, for :func:`watch`; by default every so many ``seconds``."""
+    return click.option(
+        "--watch",
+        "seconds",
+        type=FiniteRange(1, 86_400),
+        is_flag=False,
+        flag_value=seconds,
+        metavar="[SECONDS]",
+        help=f"Look again every so many seconds, until Ctrl-C.  [{seconds:g}, if not given]",
+    )

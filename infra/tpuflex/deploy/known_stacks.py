@@ -25,7 +25,7 @@ Open = Callable[[str], Stack]
 
 @dataclass(frozen=True, slots=True)
 class KnownStack:
-    """A stack that has a state, or whose backend cannot be asked.
+    """A stack that has a stack file or a state.
 
     Attributes:
         name: its name.
@@ -45,8 +45,9 @@ def known_stacks(
     report: Report,
     *,
     rehearsing: bool = False,
-) -> tuple[tuple[KnownStack, ...], tuple[str, ...]]:
-    """The stacks that have a state, and the names of those that have a stack file alone.
+) -> tuple[tuple[KnownStack, ...], tuple[KnownStack, ...]]:
+    """The stacks that have a state, or whose backend cannot be asked; and those that have a stack
+    file alone.
 
     Nothing is started, and no cloud is asked, but Pulumi Cloud for environments that a file names.
 
@@ -97,7 +98,7 @@ def known_stacks(
             raise error
         report(f"Not looked at: stacks on Google Cloud: {error.brief}")
     listed = {each.name for each in found}
-    return tuple(found), tuple(name for name in opened if name not in listed)
+    return tuple(found), tuple(each for each in opened.values() if each.name not in listed)
 
 
 def opened_stacks(project: Project, open_named: Open) -> tuple[KnownStack, ...]:

@@ -23,10 +23,9 @@ from tpuflex.doctor.quota import (
     units_of,
     zone_offer,
 )
-from tpuflex.doctor.side_by_side import read_all
 from tpuflex.errors import NotFoundError, QuotaError, SettingsError
 from tpuflex.google.queued_resources import TpuClient
-from tpuflex.google.reading import Unread
+from tpuflex.google.reading import Unread, read_all
 from tpuflex.planning.cost import usd
 from tpuflex.planning.figure import source_json
 from tpuflex.queued_resource.causes import explained

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,6 +20,8 @@ RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 _AGAIN = "Run it again; if it stays so, ask whoever administers the project."
 #: Letters of a reason that are shown; it may quote a server's whole page.
 _SHOWN = 300
+#: Seconds of this machine's time for readings side by side.
+PATIENCE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,44 @@ def attempt_if_there(read: Callable[[], T]) -> T | Unread | None:
             return None
 
     return attempt(found)
+
+
+def read_all(
+    reads: Sequence[tuple[str, Callable[[], T]]], *, patience: float = PATIENCE
+) -> tuple[T | Unread, ...]:
+    """What each of ``reads`` returns, or why it could not be read.
+
+    Each has a thread of its own that dies with the process: an endpoint that does not answer, or
+    a gcloud that hangs, must keep nobody waiting.
+
+    Args:
+        reads: names of their threads, and what does the reading.
+        patience: seconds for all of them together.
+    """
+    give_up = time.monotonic() + patience
+    outcomes = [_begin(name, read) for name, read in reads]
+    for outcome in outcomes:
+        wait([outcome], timeout=max(0.0, give_up - time.monotonic()))
+    return tuple(outcome.result() if outcome.done() else _endless(patience) for outcome in outcomes)
+
+
+def _begin(name: str, read: Callable[[], T]) -> Future[T | Unread]:
+    outcome: Future[T | Unread] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(attempt(read))
+        except BaseException as error:  # a bug: raised where the result is taken
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name=name).start()
+    return outcome
+
+
+def _endless(patience: float) -> Unread:
+    why = f"no answer within {patience:g} s"
+    remedy = "Run it again; if it stays so, look at the network and its proxy."
+    return Unread(why, remedy, error=ApiError(why, hint=remedy))
 
 
 def _line(text: str) -> str:

@@ -24,7 +24,7 @@ _SECONDS_PER_HOUR = 3600
 #: Intervals without an answer after which the last values are stale.
 _STALE_AFTER = 2
 #: Seconds to a second look, where one look cannot tell whether the engine is frozen.
-_SOON_S = 1.0
+SOON_S = 1.0
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 #: Histogram of :class:`Counters` -> what it is called.
 LATENCIES = {
@@ -201,7 +201,7 @@ def read_usage(cloud: Connection, report: Report = silent, *, tunnel: bool = Tru
         NotFoundError, AccessError, TpuflexError: as
             :func:`tpuflex.measure.server.open_server`, and where the key is refused.
     """
-    with closing(watch_usage(cloud, _SOON_S, report, tunnel=tunnel)) as found:
+    with closing(watch_usage(cloud, SOON_S, report, tunnel=tunnel)) as found:
         return settled(found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import AccessError, ApiError, BootError, NotFoundError, TpuflexError
 from tpuflex.operate.endpoint_connection import Route, api_key, connected, probe, route_to
 from tpuflex.operate.health import Health
-from tpuflex.operate.slice import SliceStatus, slice_status
+from tpuflex.operate.slice import SliceStatus, Tpu, slice_status
 from tpuflex.planning.cost import cost_in, usd
 from tpuflex.planning.stack import planned_memory
 from tpuflex.queued_resource.outcomes import ACCEPTED, BOOTING, Condition
@@ -148,21 +148,25 @@ def status(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
         NotFoundError: the stack has no request for a slice.
         AccessError: reading is refused; says where the state last knew of a slice.
     """
+    found = status_in_cloud(cloud, cloud.tpu)
+    if not found.slice.ready:
+        return found
+    return replace(found, health=health(cloud, found.slice, report, tunnel=tunnel))
+
+
+def status_in_cloud(cloud: Connection, tpu: Tpu) -> EndpointStatus:
+    """The status of the endpoint of the stack of ``cloud`` as ``tpu`` has it; the endpoint itself
+    is not asked. Raises as :func:`status`."""
     stack = cloud.stack
     try:
         found = slice_status(
-            stack.settings,
-            stack.names,
-            cloud.tpu,
-            now=cloud.now(),
-            recorded=cloud.recorded_zones,
+            stack.settings, stack.names, tpu, now=cloud.now(), recorded=cloud.recorded_zones
         )
     except AccessError as error:
         raise with_last_known(error, cloud.recorded_requests()) from error
     own = stack.recorded.state_ids if stack.recorded else frozenset[str]()
     foreign = found.state_id not in {"", *own, *cloud.known_state_ids.of(stack.name)}
-    answers = health(cloud, found, report, tunnel=tunnel) if found.ready else None
-    return EndpointStatus(stack, found, cloud.now(), foreign, answers)
+    return EndpointStatus(stack, found, cloud.now(), foreign)
 
 
 def health(

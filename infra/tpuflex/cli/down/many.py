@@ -80,7 +80,7 @@ def _meant(
         rehearsing=invocation.rehearsing,
     )
     if every:
-        return known, without_state
+        return known, tuple(each.name for each in without_state)
     name = invocation.stack
     one = tuple(each for each in known if each.name == name)
     if not one:

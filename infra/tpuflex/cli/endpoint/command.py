@@ -22,6 +22,7 @@ from tpuflex.cli.options import (
     since,
     stack_name,
     until_interrupted,
+    watch_every,
 )
 
 
@@ -31,14 +32,18 @@ from tpuflex.cli.options import (
         "tpuflex status  # the dev stack",
         "tpuflex --stack prod status --json  # for a script",
         "tpuflex --stack prod status --no-tunnel  # from the cloud alone",
+        "tpuflex status --all  # every stack of the project on one screen",
+        "tpuflex status --all --watch 30  # until Ctrl-C",
     ),
 )
+@click.option("--all", "every", is_flag=True, help="Every stack of the project.")
+@watch_every(10.0)
 @no_tunnel
 @stack_name
 @endpoint_name
 @as_json
 @pass_invocation
-def status(invocation: Invocation, no_tunnel: bool) -> None:
+def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel: bool) -> None:
     """Show the state of the endpoint, from the queue to the host.
 
     Asks the cloud, not Pulumi's state. Exit code 0: the endpoint serves; 3: the request is waiting,
@@ -52,7 +57,27 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     it out. One that does not answer is NOT READY: "ready": false with --json. One that cannot be
     asked from here, without gcloud, a role or the key, is READY as its host says, and the reason
     is under `answers`.
+
+    With --all, a row for each stack of the project: its state, the phase of a boot, the zone, the
+    time that its run has left, what it has cost so far, and the tokens that it generates a second.
+    Those that are not up are named below. Each Google Cloud project is listed once, and servers are
+    asked what they count, not for a token: all of them together for 10 seconds at most. The exit
+    code is the highest of the rows, where a stack that cannot be read has that of its error; 4 if
+    no stack is up.
+
+    With --all --watch, a terminal is drawn again, elsewhere a table follows the other, with --json
+    a document on a line. A stack that cannot be read any more stays as it was, with its age.
+    Stacks are those that there were in the beginning. Ctrl-C ends it with exit code 0; before the
+    first look, with 130.
     """
+    if every:
+        if invocation.chosen_stack or invocation.endpoint:
+            raise click.UsageError("--all is of every stack: leave --stack and --endpoint out.")
+        from tpuflex.cli.endpoint.status_all import run_status_all
+
+        raise SystemExit(run_status_all(invocation, seconds, tunnel=not no_tunnel))
+    if seconds is not None:
+        raise click.UsageError("--watch is for --all. Of one stack: tpuflex metrics --watch")
     from tpuflex.cli.endpoint.status import show_status
     from tpuflex.operate.endpoint_status import status as read_status
     from tpuflex.stack.progress import working

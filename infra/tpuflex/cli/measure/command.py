@@ -4,6 +4,7 @@ recorded of it."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import (
     Commands,
-    FiniteRange,
     as_json,
     begin,
     endpoint_name,
@@ -21,13 +21,12 @@ from tpuflex.cli.options import (
     pass_invocation,
     since,
     stack_name,
+    watch,
+    watch_every,
 )
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
-
-#: Seconds from one look of `metrics --watch` to the next.
-_WATCH_S = 5.0
 
 
 @click.command(
@@ -110,15 +109,7 @@ def details(invocation: Invocation, no_tunnel: bool) -> None:
         "tpuflex --stack prod metrics record  # every minute, for `tpuflex capacity`",
     ),
 )
-@click.option(
-    "--watch",
-    "seconds",
-    type=FiniteRange(1, 86_400),
-    is_flag=False,
-    flag_value=_WATCH_S,
-    metavar="[SECONDS]",
-    help="Look again every so many seconds, until Ctrl-C.  [5, if not given]",
-)
+@watch_every(5.0)
 @no_tunnel
 @stack_name
 @endpoint_name
@@ -154,7 +145,7 @@ def metrics(
         if seconds is not None or no_tunnel:
             raise click.UsageError("Write options of `metrics record` after its name.")
         return
-    from tpuflex.cli.measure.endpoint import show_usage, watch
+    from tpuflex.cli.measure.endpoint import show_usage
     from tpuflex.measure.usage import read_usage, watch_usage
     from tpuflex.stack.progress import working
 
@@ -165,7 +156,8 @@ def metrics(
         invocation.output.document(found.to_json())
         show_usage(invocation, found)
         return
-    watch(invocation, watch_usage(cloud, seconds, invocation.report, tunnel=not no_tunnel))
+    looks = watch_usage(cloud, seconds, invocation.report, tunnel=not no_tunnel)
+    watch(invocation.output, looks, partial(show_usage, invocation))
 
 
 @metrics.command(

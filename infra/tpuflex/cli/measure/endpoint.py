@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import click
 
 from tpuflex.advice import Advice
 from tpuflex.measure.details import Source
@@ -80,29 +76,6 @@ def show_details(invocation: Invocation, found: Details) -> None:
     output.result("By the server itself, but for what names another source.")
     for why in found.missing:
         output.result(f"not known: {why}")
-
-
-def watch(invocation: Invocation, looks: Generator[Usage]) -> None:
-    """Show each of ``looks``, until Ctrl-C.
-
-    Raises:
-        KeyboardInterrupt: before the first one.
-    """
-    output, drawn = invocation.output, False
-    try:
-        with closing(looks) as found:
-            for look in found:
-                if output.json:
-                    output.record(look.to_json())
-                elif sys.stdout.isatty():
-                    click.clear()
-                elif drawn:
-                    output.result()
-                show_usage(invocation, look)
-                drawn = True
-    except KeyboardInterrupt:
-        if not drawn:
-            raise
 
 
 def show_usage(invocation: Invocation, found: Usage) -> None:
