@@ -155,13 +155,13 @@ class _Document(Protocol):
 Look = TypeVar("Look", bound=_Document)
 
 
-def watch(output: Output, looks: Generator[Look], show: Callable[[Look], None]) -> None:
-    """Show each of ``looks`` with ``show``, until Ctrl-C.
+def watch(output: Output, looks: Generator[Look], show: Callable[[Look], None]) -> Look:
+    """Show each of ``looks`` with ``show``, until Ctrl-C; the last one.
 
     Raises:
         KeyboardInterrupt: before the first one.
     """
-    drawn = False
+    last: Look | None = None
     try:
         with closing(looks) as found:
             for look in found:
@@ -169,13 +169,15 @@ def watch(output: Output, looks: Generator[Look], show: Callable[[Look], None]) 
                     output.record(look.to_json())
                 elif sys.stdout.isatty():
                     click.clear()
-                elif drawn:
+                elif last is not None:
                     output.result()
                 show(look)
-                drawn = True
+                last = look
     except KeyboardInterrupt:
-        if not drawn:
+        if last is None:
             raise
+    assert last is not None  # noqa: S101 - there is no end without a look
+    return last
 
 
 class Tokens(click.IntRange):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,19 +11,18 @@ import click
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import (
     Commands,
-    FiniteRange,
     as_json,
     endpoint_name,
     no_tunnel,
     pass_invocation,
     stack_name,
+    watch,
+    watch_every,
 )
 
 if TYPE_CHECKING:
     from tpuflex.alerts.rules import AlertRule
 
-#: Seconds from one look of `--watch` to the next.
-_WATCH_S = 10.0
 _job = click.option(
     "--job",
     metavar="NAME",
@@ -41,15 +41,7 @@ _job = click.option(
         "tpuflex --stack prod alerts prometheus > prod.rules.yml",
     ),
 )
-@click.option(
-    "--watch",
-    "seconds",
-    type=FiniteRange(1, 86_400),
-    is_flag=False,
-    flag_value=_WATCH_S,
-    metavar="[SECONDS]",
-    help="Look again every so many seconds, until Ctrl-C.  [10, if not given]",
-)
+@watch_every(10.0)
 @no_tunnel
 @stack_name
 @endpoint_name
@@ -81,16 +73,16 @@ def alerts(
         if seconds is not None or no_tunnel:
             raise click.UsageError(f"`alerts {ctx.invoked_subcommand}` asks no endpoint.")
         return
-    from tpuflex.cli.alerts.show import show_alerts, watch
+    from tpuflex.cli.alerts.show import show_alerts
     from tpuflex.measure.alerts import read_alerts, watch_alerts
     from tpuflex.stack.progress import working
 
     cloud = invocation.connect(invocation.open_deployed(), start=False)
     if seconds is not None:
-        found = watch(
-            invocation, watch_alerts(cloud, seconds, invocation.report, tunnel=not no_tunnel)
+        looks = watch_alerts(cloud, seconds, invocation.report, tunnel=not no_tunnel)
+        raise SystemExit(
+            watch(invocation.output, looks, partial(show_alerts, invocation)).exit_code
         )
-        raise SystemExit(found.exit_code)
     with working(invocation.report, "Looking at the endpoint"):
         found = read_alerts(cloud, invocation.report, tunnel=not no_tunnel)
     invocation.output.document(found.to_json())

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Generator
-from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING
-
-import click
 
 from tpuflex.alerts.conditions import Compared, Increase
 from tpuflex.alerts.judgement import Reading, State, Verdict
@@ -32,31 +27,6 @@ _STATES = {
     State.UNKNOWN: "not known",
 }
 _PHASES = frozenset(PHASE_SECONDS.values())
-
-
-def watch(invocation: Invocation, looks: Generator[Alerts]) -> Alerts:
-    """Show each of ``looks``, until Ctrl-C; the last one.
-
-    Raises:
-        KeyboardInterrupt: before the first one.
-    """
-    output, last = invocation.output, None
-    try:
-        with closing(looks) as found:
-            for look in found:
-                if output.json:
-                    output.record(look.to_json())
-                elif sys.stdout.isatty():
-                    click.clear()
-                elif last is not None:
-                    output.result()
-                show_alerts(invocation, look)
-                last = look
-    except KeyboardInterrupt:
-        if last is None:
-            raise
-    assert last is not None  # noqa: S101 - there is no end without a look
-    return last
 
 
 def show_alerts(invocation: Invocation, found: Alerts) -> None:
