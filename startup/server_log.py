@@ -15,7 +15,7 @@ from pathlib import Path
 
 #: Kind, words of the log, what helps. The words are those of vLLM 0.32.0 and of the libraries with
 #: which it loads a model.
-_KINDS = (
+KINDS = (
     (
         "arguments",
         r"api_server\.py: error: |KeyError: .*invalid tool call parser"
@@ -24,7 +24,9 @@ _KINDS = (
     ),
     (
         "tokenizer",
-        r"Error: .*(?:instantiate the backend tokenizer|load tokenizer)",
+        r"Error: .*(?:instantiate the backend tokenizer|load tokenizer)"
+        r"|Error: Tokenizer class \S+ does not exist"
+        r"|Exception: data did not match any variant of untagged enum",
         "push weights with the model's tokenizer",
     ),
     (
@@ -35,14 +37,23 @@ _KINDS = (
         "push all weights of the model that config.json describes",
     ),
     ("shared memory", r"No space left on device", "raise tpuflex:serving.shm_size"),
+    # A chip's other memories are the compiler's: what does not fit there is no fault of the model's
+    # size. The words are from reports (pytorch/xla 9524, vllm 8318, jax 23989 and 29520).
+    (
+        "compilation",
+        r"Ran out of memory in memory space [sv]mem|Mosaic failed to compile|BackendCompilerFailed"
+        r"|InductorError|XlaRuntimeError: INTERNAL: .*[Cc]ompil",
+        "lower max_model_len or max_num_batched_tokens, or take another image",
+    ),
     (
         "memory",
-        r"RESOURCE_EXHAUSTED|KV cache is needed|No available memory for the cache blocks",
+        r"RESOURCE_EXHAUSTED|KV cache is needed|No available memory for the cache blocks"
+        r"|OutOfMemoryError|Free memory on device .* is less than",
         "see `tpuflex memory`",
     ),
     (
         "configuration",
-        r"validation errors? for \w*Config\b",
+        r"validation errors? for \w*Config\b|[Vv]alue ?[Ee]rror[:,] User-specified max_model_len",
         "change tpuflex:serving.flags, or the model's config.json",
     ),
     # The only kind that more rights on the host mend: libtpu may not open a chip, or not ask for
@@ -62,12 +73,14 @@ _KINDS = (
         " rights on the host",
     ),
 )
-#: What uvicorn logs of any client's question, with words of that client's choice.
-_OF_CLIENTS = re.compile(r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake')
+#: What uvicorn and vLLM log of any client's question, with words of that client's choice.
+OF_CLIENTS = re.compile(
+    r' - "[^ ]+ .* HTTP/[\d.]+" \d{3}|without completing handshake|\] Received request '
+)
 #: What vLLM lists when it begins to serve: its routes, fifty lines that say nothing of its end.
 _ROUTES = re.compile(r"\] (?:Available routes are:|Route: /)")
 #: A line of vLLM's log begins with the process, the time and the place.
-_PREFIX = re.compile(r"^\(\w[^)]*\) ?(?:[A-Z]+ [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
+PREFIX = re.compile(r"^\(\w[^)]*\) ?(?:[A-Z]+ [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
 #: Colours and other controls of a terminal; they could stand within a secret.
 _CONTROLS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\0-\b\v\f\x0e-\x1f\x7f-\x9f]"
@@ -85,7 +98,7 @@ def server_lines(text: str, directory: Path) -> list[str]:
         for secret in file.read_text(encoding="utf-8", errors="replace").split():
             text = text.replace(secret, "[removed]")
     lines = [_shortened(line.strip()) for line in text.splitlines()]
-    left_out = (_OF_CLIENTS, _ROUTES)
+    left_out = (OF_CLIENTS, _ROUTES)
     return [line for line in lines if line and not any(each.search(line) for each in left_out)]
 
 
@@ -97,12 +110,12 @@ def _shortened(line: str) -> str:
 
 def failure(lines: list[str]) -> tuple[str, str, str] | None:
     """Kind, remedy and cause of what ``lines`` end with; None if it is of no known kind."""
-    for kind, words, remedy in _KINDS:
+    for kind, words, remedy in KINDS:
         for number, line in enumerate(lines):
-            if re.search(words, _PREFIX.sub("", line)):
+            if re.search(words, PREFIX.sub("", line)):
                 # Pydantic says below that line which value is wrong.
                 said = lines[number : number + 3] if kind == "configuration" else [line]
-                return kind, remedy, _PREFIX.sub("", " ".join(said))[:_LINE_CHARACTERS]
+                return kind, remedy, PREFIX.sub("", " ".join(said))[:_LINE_CHARACTERS]
     return None
 
 
@@ -113,7 +126,7 @@ def last_lines(lines: list[str], count: int) -> str:
     last = lines[-count:]
     if count == 1:
         last = causes or last
-    elif found and not any(found[2].startswith(_PREFIX.sub("", line)[:99]) for line in last):
+    elif found and not any(found[2].startswith(PREFIX.sub("", line)[:99]) for line in last):
         last = causes + last
     return "\n".join(line[:_LINE_CHARACTERS] for line in last)[-_CHARACTERS:]
 

@@ -6,34 +6,15 @@ and what a terminal would obey is spelled out: the engine prints it as it is.
 
 from __future__ import annotations
 
-import re
 from threading import Lock
 
 import grpc
 
-from pulumi_plugin.printable import printable
+from pulumi_plugin.credentials import scrub
 from pulumi_plugin.protocol import engine_pb2, engine_pb2_grpc
 
 #: Seconds after which a line that the engine does not accept is dropped.
 _TIMEOUT = 5.0
-
-_CREDENTIALS = (
-    re.compile(r"ya29\.[A-Za-z0-9._-]+"),  # Google OAuth access tokens
-    re.compile(r"(?i)bearer\s+[^\s\"',]+"),
-    re.compile(r"AIza[A-Za-z0-9_-]{20,}"),  # Google API keys
-    re.compile(r"1//[A-Za-z0-9_-]{20,}"),  # Google OAuth refresh tokens
-    re.compile(r"hf_[A-Za-z0-9]{8,}"),  # Hugging Face tokens
-    re.compile(r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"),  # JSON web tokens
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)", re.S),
-    re.compile(r"(?i)(?<=[?&])(access_token|key|token|signature|x-goog-signature)=[^&\s]+"),
-)
-
-
-def scrub(text: str) -> str:
-    """``text`` as it may be shown: without what looks like a credential, and printable."""
-    for pattern in _CREDENTIALS:
-        text = pattern.sub("[removed]", text)
-    return printable(text, lines=True)
 
 
 class EngineLog:

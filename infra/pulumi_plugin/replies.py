@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.struct_pb2 import Struct
 
 from pulumi_plugin.changes import ChangeKind, Diff
-from pulumi_plugin.log import scrub
+from pulumi_plugin.credentials import scrub
 from pulumi_plugin.protocol import provider_pb2
 
 _Request = TypeVar("_Request")

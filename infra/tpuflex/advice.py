@@ -18,8 +18,8 @@ COMMANDS: Mapping[str, str] = {
     words.replace(" ", "_"): f"tpuflex {words}"
     for words in (
         *("up", "down", "preview", "recover", "sweep", "doctor"),
-        *("status", "logs", "ask", "client", "verify", "ssh", "tunnel", "restart", "reboot"),
-        *("metrics", "memory"),
+        *("status", "logs", "events", "diagnose", "metrics", "memory", "ask", "client", "verify"),
+        *("ssh", "tunnel", "restart", "reboot"),
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),
         *("library up", "library status", "library down"),

@@ -319,8 +319,12 @@ OUT_OF_QUOTA = Sentence(
 )
 OUT_OF_CAPACITY = Sentence(
     Speaker.GOOGLE,
-    r"no more capacity|stock-?out|RESOURCE_POOL_EXHAUSTED|insufficient capacity",
+    r"no more capacity|stock-?out|RESOURCE_POOL_EXHAUSTED|insufficient (?:reserved )?capacity"
+    r"|does not have enough resources available",
     "There is no more capacity in the zone us-east5-a",
+    "Insufficient reserved capacity. Contact customer support to increase your reservation.",
+    "The zone 'projects/p/zones/us-central1-a' does not have enough resources available to fulfill"
+    " the request.  Try a different zone, or try again later.",
     "GCE_STOCKOUT",
     "ZONE_RESOURCE_POOL_EXHAUSTED",
     flags=re.IGNORECASE,

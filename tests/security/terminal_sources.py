@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pulumi_plugin.log import scrub
+from pulumi_plugin.credentials import scrub
 from tests.security.answering import server
 from tpuflex.cli.endpoint.status import show_status
 from tpuflex.cli.invocation import Invocation

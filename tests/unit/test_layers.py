@@ -34,6 +34,7 @@ RANKS: dict[str, int] = {
     "__main__": 13,
     "remote": 12,
     "deploy": 12,
+    "diagnosis": 12,
     "doctor": 11,
     "measure": 11,
     # The program reads the files of a model on this machine, by which the stack is planned.

@@ -93,6 +93,10 @@ COMMANDS = {
         "endpoint.command",
         "Show what has happened to the endpoint: slices, hosts, servers, changes.",
     ),
+    "diagnose": (
+        "diagnose.command",
+        "Say what is wrong with the endpoint, by what shows it, and what to type next.",
+    ),
     "ssh": (
         "endpoint.command",
         "Open a shell on the stack's host, through IAP, or run COMMAND there.",

@@ -103,6 +103,7 @@ class Health:
         seconds: how long the answer took.
         problem: what somebody has to do something about, with its remedy.
         completion: what it answered.
+        frozen: whether it took the question for a completion, and neither answered nor made a step.
     """
 
     answers: bool | None
@@ -111,12 +112,14 @@ class Health:
     seconds: float | None = None
     problem: TpuflexError | None = None
     completion: Completion | None = None
+    frozen: bool = False
 
     @classmethod
-    def no(cls, through: str, why: str) -> Health:
+    def no(cls, through: str, why: str, *, frozen: bool = False) -> Health:
         """A server that does not answer."""
         message = f"The host was READY, and its server does not answer: {why}."
-        return cls(False, through, why, problem=BootError(message, hint=NO_ANSWER.sentence()))
+        problem = BootError(message, hint=NO_ANSWER.sentence())
+        return cls(False, through, why, problem=problem, frozen=frozen)
 
     def __str__(self) -> str:
         way = " (through IAP)" if self.through == "iap" else ""
@@ -230,7 +233,7 @@ class Probe:
         first = self._steps(headers)
         self.pause(_BETWEEN_LOOKS_S)
         if first is None or self._steps(headers) in (None, first):
-            return Health.no(self.through, why)
+            return Health.no(self.through, why, frozen=True)
         return Health(True, self.through, f"it is busy: {why}, others get theirs")
 
     def _steps(self, headers: dict[str, str]) -> bytes | None:

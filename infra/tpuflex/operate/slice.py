@@ -18,7 +18,7 @@ from tpuflex.host.report import HostReport
 from tpuflex.host.serving import ServingPhase
 from tpuflex.inventory.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER, LABEL_STATE, Names, generation_of
-from tpuflex.queued_resource.causes import explained
+from tpuflex.queued_resource.causes import Cause, explained
 from tpuflex.queued_resource.name import Nodes, RequestName
 from tpuflex.queued_resource.outcomes import (
     BOOTING,
@@ -63,6 +63,7 @@ class SliceStatus:
         lifecycle: our word.
         sentence: the state in plain words.
         error: why it failed, in Google's words, or empty.
+        cause: why it failed, by what can be done about it; None where it has not.
         created: when it was requested.
         node: full name of the node.
         node_state: Google's word for the node's state, or empty when there is none.
@@ -99,6 +100,7 @@ class SliceStatus:
     others_since: tuple[datetime, ...] = ()
     weights: str = ""
     state_id: str = ""
+    cause: Cause | None = None
 
     @classmethod
     def of(
@@ -137,6 +139,7 @@ class SliceStatus:
             ),
             weights=planned.manifest_sha256 if planned is not None else "",
             state_id=snapshot.labels.get(LABEL_STATE, ""),
+            cause=snapshot.cause if snapshot.lifecycle is Lifecycle.FAILED else None,
         )
 
     @property

@@ -1,0 +1,156 @@
+"""`tpuflex diagnose`: reads, judges, and shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.advice import Advice
+from tpuflex.diagnosis.bundle import require_free, write_bundle
+from tpuflex.diagnosis.diagnose import diagnose_log, gather, judged
+from tpuflex.diagnosis.explain import Draft, explain, model_key, require_endpoint
+from tpuflex.diagnosis.judge import Diagnosis, Finding, State
+from tpuflex.diagnosis.scrubber import Scrubber
+from tpuflex.files.trusted import open_regular
+from tpuflex.stack.progress import working
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+
+#: Bytes at the end of a file that are judged.
+_MOST_BYTES = 16 * 2**20
+_HEADLINES = {
+    State.SERVES: "nothing is wrong",
+    State.WAITS: "nothing is wrong so far",
+    State.BOOTS: "nothing is wrong so far",
+    State.ABSENT: "nothing runs",
+}
+
+
+def run(
+    invocation: Invocation,
+    bundle: Path | None,
+    url: str | None,
+    model: str,
+    key_file: Path | None,
+    *,
+    tunnel: bool,
+) -> int:
+    """Diagnose the stack's endpoint and show it; the exit code."""
+    if bundle is not None:
+        require_free(bundle)
+    if url is not None:
+        require_endpoint(url)
+    cloud = invocation.connect(invocation.open_deployed(), start=False)
+    with working(invocation.report, "Reading states, reports and logs"):
+        found = gather(cloud, invocation.report, tunnel=tunnel)
+        diagnosis = judged(cloud, found)
+    document = diagnosis.to_json()
+    show(invocation, diagnosis)
+    if bundle is not None:
+        written = write_bundle(cloud, found, diagnosis, bundle)
+        document["bundle"] = written.to_json()
+        invocation.output.result()
+        invocation.output.result(
+            f"Packed in {written.path}: {', '.join(written.files)}. Read it before you send it:"
+            " names of projects, buckets and accounts are in it."
+        )
+    if url is not None:
+        draft = _explained(invocation, diagnosis, found.scrub, url, model, key_file)
+        document["draft"] = draft.to_json()
+    invocation.output.document(document)
+    return diagnosis.exit_code
+
+
+def run_file(
+    invocation: Invocation, log: Path, url: str | None, model: str, key_file: Path | None
+) -> int:
+    """Diagnose the lines of a file and show it; the exit code."""
+    if url is not None:
+        require_endpoint(url)
+    with open_regular(log) as file:
+        file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
+        text = file.read().decode("utf-8", "replace")
+    diagnosis = diagnose_log(text, log.name)
+    document = diagnosis.to_json()
+    show(invocation, diagnosis)
+    if url is not None:
+        draft = _explained(invocation, diagnosis, Scrubber(), url, model, key_file)
+        document["draft"] = draft.to_json()
+    invocation.output.document(document)
+    return diagnosis.exit_code
+
+
+def _explained(
+    invocation: Invocation,
+    diagnosis: Diagnosis,
+    scrub: Scrubber,
+    url: str,
+    model: str,
+    key_file: Path | None,
+) -> Draft:
+    key = model_key(invocation.environ, key_file)
+    with working(invocation.report, "Asking the model"):
+        draft = explain(diagnosis, scrub, url, model=model, key=key)
+    output = invocation.output
+    output.result()
+    output.heading(f"DRAFT by the model {draft.model}: check every word before you follow it")
+    for line in draft.text.splitlines():
+        output.result(f"  | {line}", hanging="  | ")
+    output.heading("End of the draft")
+    return draft
+
+
+def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
+    """Print ``diagnosis``."""
+    output = invocation.output
+    of = f"Stack {diagnosis.stack}" if diagnosis.stack else "Log"
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    headline = first.failure.title if first else _HEADLINES[diagnosis.state]
+    output.heading(f"{of}: {headline}")
+    stands = diagnosis.sentence
+    if first is None:
+        output.facts((("stands", stands), ("next", _text(invocation, diagnosis.remedy))))
+    else:
+        sure = "" if first.failure.slug == "unknown" else f" ({first.certainty.value})"
+        output.facts(
+            (
+                ("class", f"{first.failure.slug}{sure}"),
+                ("stands", stands),
+                ("cause", first.cause),
+                ("next", _text(invocation, first.remedy)),
+                ("more", f"tpuflex docs {first.failure.page}"),
+            )
+        )
+        _show_lines(invocation, first)
+    if len(diagnosis.findings) > 1:
+        output.result()
+        output.heading("Also, or because of that")
+        for each in diagnosis.findings[1:]:
+            text = f"  {each.failure.slug} ({each.certainty.value}): {each.failure.title}"
+            output.result(text, hanging="    ")
+            for line in each.lines[:1]:
+                output.result(f"    {line.source}: {line.text}", hanging="      ")
+            output.result(f"    -> {_text(invocation, each.remedy)}", hanging="       ")
+    if first is None or first.failure.slug == "unknown":
+        output.result()
+        output.result(f"Looked at: {', '.join(diagnosis.looked_at) or 'nothing'}.")
+    for unread in diagnosis.unread:
+        output.progress(f"Not read: {unread.source}: {unread.why}")
+    hints = (_text(invocation, unread.hint) for unread in diagnosis.unread)
+    for hint in dict.fromkeys(filter(None, hints)):
+        output.progress(hint)
+
+
+def _show_lines(invocation: Invocation, found: Finding) -> None:
+    if not found.lines:
+        return
+    output = invocation.output
+    output.result()
+    output.result("Shown by:")
+    for line in found.lines:
+        output.result(f"  {line.source}: {line.text}", hanging="    ")
+
+
+def _text(invocation: Invocation, advice: Advice) -> str:
+    return advice.for_stack(invocation.stack, invocation.environ)

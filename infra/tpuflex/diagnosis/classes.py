@@ -1,0 +1,259 @@
+"""The classes of failure: what each is, what mostly causes it, and what to type next. Pure data.
+
+Each has a page in docs/runbooks with the name of its slug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tpuflex.advice import Advice
+from tpuflex.errors import (
+    AccessError,
+    BootError,
+    CapacityError,
+    QuotaError,
+    ServiceDisabledError,
+    SettingsError,
+    TpuflexError,
+    WeightsError,
+)
+
+_MENDED = "then `{reboot}` boots this host again, on the same capacity"
+_CHANGED = "then `{up}`"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureClass:
+    """A class of failure.
+
+    Attributes:
+        slug: its name, and that of its page.
+        title: what it is, in a few words.
+        cause: what mostly causes it, in a sentence.
+        remedy: what to do next, with the command.
+        kind: the error that it is, which gives the exit code.
+        symptom: whether another class may be the reason for it.
+    """
+
+    slug: str
+    title: str
+    cause: str
+    remedy: Advice
+    kind: type[TpuflexError] = BootError
+    symptom: bool = False
+
+    @property
+    def page(self) -> str:
+        """Its page of the manual, as `tpuflex docs` takes it."""
+        return f"runbooks/{self.slug}"
+
+
+#: All of them, the most causal first: what stands further up explains what stands further down.
+_ROWS = (
+    FailureClass(
+        "api-not-enabled",
+        "an API is not enabled in the project",
+        "The project is new, or somebody turned the API off.",
+        Advice("`{doctor}` names each API that is off, with the command that enables it"),
+        ServiceDisabledError,
+    ),
+    FailureClass(
+        "permission",
+        "Google refuses: a permission, a policy or a billing account is in the way",
+        "An account lacks a role, an organization policy forbids it, or the project has no open"
+        " billing account.",
+        Advice("`{doctor}` names what is missing, with the command that grants it"),
+        AccessError,
+    ),
+    FailureClass(
+        "secure-boot",
+        "Secure Boot is demanded, or keeps the host from booting",
+        "The organization policy compute.requireShieldedVm demands it; or it is on, and the"
+        " runtime version has something unsigned.",
+        Advice("write tpuflex:slice.secure_boot as the policy demands, then `{up}`"),
+        AccessError,
+    ),
+    FailureClass(
+        "guest-attributes",
+        "the host may not report",
+        "The organization policy compute.disableGuestAttributesAccess is in force: the host may"
+        " serve, and nobody is told.",
+        Advice("have the policy lifted for the project as `{doctor}` shows, then `{up}`"),
+        AccessError,
+    ),
+    FailureClass(
+        "quota",
+        "a quota is missing or used up",
+        "Flex-start takes the preemptible TPU quota of the zone, which ended and failed requests"
+        " use up, too.",
+        Advice("`{sweep}` lists leftovers that use it; `{doctor}` shows what the quota is"),
+        QuotaError,
+    ),
+    FailureClass(
+        "stock-out",
+        "Google has no capacity there now",
+        "The zone is sold out, or the request was not granted while it was valid.",
+        Advice(
+            "`{up}` requests capacity again; more zones in tpuflex:slice.zones, or a smaller slice,"
+            " make it likelier"
+        ),
+        CapacityError,
+    ),
+    FailureClass(
+        "gated-model",
+        "the Hub gives the model to nobody without a token that may read it",
+        "The model's licence was not accepted by the account of the token, or there is no token.",
+        Advice(
+            "accept the licence on the model's page, set HF_TOKEN to a token of that account, then"
+            " `{up}`"
+        ),
+        AccessError,
+    ),
+    FailureClass(
+        "end-of-run",
+        "the run is over, or about to be",
+        "A Flex-start run ends after tpuflex:slice.max_run_duration; Google takes the hosts back.",
+        Advice(
+            "for a new run: `{up} --new-host`; to have the next one made before that:"
+            " tpuflex:slice.renew_before"
+        ),
+    ),
+    FailureClass(
+        "slice-lost",
+        "the slice was lost, or is being deleted",
+        "Somebody deleted it outside of tpuflex, or Google took it.",
+        Advice("`{events}` shows who did what; `{up}` requests capacity again"),
+    ),
+    FailureClass(
+        "docker",
+        "docker does not work on the host, or cannot start the container",
+        "The runtime version has no docker and none can be installed, or its daemon fails.",
+        Advice(
+            "take a tpuflex:slice.runtime_version with docker, or tpuflex:network.egress: internet,"
+            " then `{up}`"
+        ),
+    ),
+    FailureClass(
+        "image",
+        "the server's image cannot be had, or may not serve",
+        "The registry has no such image, refuses the host or was not reached; or the version is"
+        " below the security floor.",
+        Advice(
+            "`{doctor}` looks at the image; write another one to tpuflex:serving.image, " + _CHANGED
+        ),
+    ),
+    FailureClass(
+        "secrets",
+        "a secret of the endpoint cannot be used",
+        "A version of it is disabled, destroyed or of another value than the host has read.",
+        Advice("`{secrets_ls}` shows the versions; mend the secret, then `{restart}`"),
+        AccessError,
+    ),
+    FailureClass(
+        "disk",
+        "a disk, or memory that is used as one, is full",
+        "Image and weights need more room than the host has, or something else fills it.",
+        Advice("take more chips or a smaller model (`tpuflex memory`), then `{up}`"),
+    ),
+    FailureClass(
+        "weights",
+        "the model's weights are missing, damaged or of another model",
+        "A push was broken off or changed since, or files are truncated.",
+        Advice(
+            "`{weights_verify}` names the files; `{weights_push}` with --again sends them anew, "
+            + _MENDED
+        ),
+        WeightsError,
+    ),
+    FailureClass(
+        "tokenizer",
+        "the model's tokenizer cannot be loaded",
+        "Its files are missing among the weights, or are of another version than the server reads.",
+        Advice("push the model with its tokenizer: `{weights_push}`, " + _MENDED),
+        WeightsError,
+    ),
+    FailureClass(
+        "arguments",
+        "what was asked for cannot be done",
+        "A flag of the server, its configuration, or the accelerator, zone and runtime version of"
+        " the slice are wrong.",
+        Advice(
+            "change tpuflex:serving.flags, or what the line names, in the stack file, " + _CHANGED
+        ),
+        SettingsError,
+    ),
+    FailureClass(
+        "compile-failure",
+        "the model's program cannot be compiled for the chip",
+        "A kernel does not support the model's shapes, or needs more of the chip's inner memory"
+        " than it has.",
+        Advice(
+            "lower max_model_len or max_num_batched_tokens in tpuflex:serving.flags, or take"
+            " another image, " + _CHANGED
+        ),
+    ),
+    FailureClass(
+        "hbm-out-of-memory",
+        "the model and its KV cache do not fit the chips' memory",
+        "Weights, context and concurrency together need more HBM than the slice has.",
+        Advice(
+            "`tpuflex memory` shows what needs how much: lower max_model_len or max_num_seqs, or"
+            " take more chips, " + _CHANGED
+        ),
+    ),
+    FailureClass(
+        "device",
+        "the server cannot open the chips",
+        "The container may not reach the device files, or another process holds the chip.",
+        Advice(
+            "`{reboot}` frees a chip that is held; if you trust the model's files,"
+            " tpuflex:serving.isolation: none gives the server all rights"
+        ),
+    ),
+    FailureClass(
+        "frozen-engine",
+        "the engine makes no tokens, though its server answers",
+        "A step hangs in the engine or on the chip; /health does not see it.",
+        Advice(
+            "the host's watch starts it again within some minutes; `{restart}` does it now, and"
+            " `{reboot}` boots the machine"
+        ),
+        symptom=True,
+    ),
+    FailureClass(
+        "crash-loop",
+        "the server dies again and again",
+        "It ends with an error of its own, or the machine's memory is used up; its last lines say"
+        " which.",
+        Advice("`{logs} --server` shows its last words; mend that, " + _MENDED),
+        symptom=True,
+    ),
+    FailureClass(
+        "boot-stuck",
+        "the boot takes too long in one phase",
+        "A download is slow, the first compilation takes long, or the host is cut off from Google's"
+        " APIs.",
+        Advice("`{logs}` shows what it does; `{up}` goes on waiting, `{reboot}` boots it again"),
+        symptom=True,
+    ),
+    FailureClass(
+        "target-down",
+        "the host was READY, and its server does not answer",
+        "The server ended or the machine is gone.",
+        Advice("`{restart}` starts the server again; if that does not help, `{reboot}`"),
+        symptom=True,
+    ),
+)
+
+#: By slug, in that order.
+CLASSES: Mapping[str, FailureClass] = {row.slug: row for row in _ROWS}
+#: What is said where no class fits.
+UNKNOWN = FailureClass(
+    "unknown",
+    "no class of failure fits",
+    "Nothing that was read has words of a known failure.",
+    Advice("`{logs}` and `{events}` show all there is; `{diagnose} --bundle FILE.tar.gz` packs it"),
+    TpuflexError,
+)

@@ -1,0 +1,278 @@
+"""Gathers what is known of an endpoint, from what reads it for the other commands, and judges it.
+
+A source that cannot be read is said, and keeps no other from being read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
+
+from tpuflex.advice import Advice
+from tpuflex.diagnosis.judge import Diagnosis, Evidence, Limits, judge, judge_lines
+from tpuflex.diagnosis.scrubber import Scrubber, scrubber_of
+from tpuflex.diagnosis.signs import SERVER_LOG, Line
+from tpuflex.doctor.check import Check, Standing
+from tpuflex.doctor.examine import cloud_examinations
+from tpuflex.doctor.side_by_side import examine_all
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.measure.usage import settled, watch_usage
+from tpuflex.operate.endpoint_events import Events, UnreadSource, events
+from tpuflex.operate.endpoint_status import EndpointStatus, status
+from tpuflex.operate.host_log import HostLog, Part, logs
+from tpuflex.queued_resource.outcomes import Condition
+from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.stack.connection import Connection
+
+T = TypeVar("T")
+HOST_LOG = "host log"
+#: Lines of a log that are read.
+_LINES = 1000
+#: Seconds for the doctor.
+_PATIENCE_S = 16.0
+#: How far back what was refused is looked for.
+_LATELY = timedelta(hours=24)
+#: Conditions in which nothing of the endpoint runs, so that what would keep an `up` from succeeding
+#: is asked.
+_DOWN = (Condition.FAILED, *(Condition.NODE_MISSING, Condition.GONE))
+#: What an earlier boot came to matters as long as no other has begun.
+_PAST = (*_DOWN, Condition.ENDED, Condition.ORPHANED)
+
+
+@dataclass
+class Gathered:
+    """What was read, without secrets.
+
+    Attributes:
+        scrub: removes them.
+        evidence: what is judged.
+        status: the endpoint's status; None where it has none, or it could not be read.
+        events: what has happened lately; None where it was not asked, or not answered.
+        logs: the logs that were read, by their source.
+    """
+
+    scrub: Scrubber
+    evidence: Evidence = field(default_factory=Evidence)
+    status: EndpointStatus | None = None
+    events: Events | None = None
+    logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def attempt(self, source: str, read: Callable[[], T]) -> T | None:
+        """What ``read`` returns; None where it fails, which is kept."""
+        try:
+            found = read()
+        except TpuflexError as error:
+            unread = UnreadSource(source, self.scrub(error.brief), error.hint)
+            self._add(unread=(*self.evidence.unread, unread))
+            return None
+        if source not in self.evidence.looked_at:
+            self._add(looked_at=(*self.evidence.looked_at, source))
+        return found
+
+    def _add(self, **changes: object) -> None:
+        self.evidence = replace(self.evidence, **changes)  # type: ignore[arg-type]
+
+    def add_log(self, log: HostLog) -> None:
+        """The lines of a log, of host and server."""
+        server = log.server
+        for source, lines in ((HOST_LOG, log.lines), (SERVER_LOG, server)):
+            self.add_lines(source, lines)
+
+    def add_lines(self, source: str, lines: Iterable[str]) -> None:
+        """Lines of one source, unless they are known."""
+        clean = self.scrub.lines(lines)
+        if not clean or self.logs.get(source) == clean:
+            return
+        known = self.logs.get(source, ())
+        self.logs[source] = clean if set(known) <= set(clean) else (*known, *clean)
+        added = tuple(
+            Line(each, line) for each, lines in self.logs.items() for line in lines if line.strip()
+        )
+        self._add(lines=added)
+
+
+def diagnose(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Diagnosis:
+    """What is wrong with the endpoint of the stack of ``cloud``, if anything.
+
+    Args:
+        cloud: the stack's cloud.
+        report: receives what is read, and why a tunnel is opened.
+        tunnel: whether the host may be reached through IAP, for its log and its metrics.
+    """
+    return judged(cloud, gather(cloud, report, tunnel=tunnel))
+
+
+def judged(cloud: Connection, found: Gathered) -> Diagnosis:
+    """What ``found`` shows."""
+    advice: Advice | str = Advice("`{up}` brings one up")
+    if found.status is not None:
+        advice = found.status.advice
+    return judge(cloud.stack.name, found.evidence, advice)
+
+
+def diagnose_log(text: str, source: str) -> Diagnosis:
+    """What ``text`` of a log shows, of which nothing else is known.
+
+    Args:
+        text: the log.
+        source: what it is called.
+    """
+    lines = Scrubber().lines(text.splitlines())
+    return judge_lines((Line(source, line) for line in lines), source)
+
+
+def gather(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Gathered:
+    """Read all that is known of the endpoint of the stack of ``cloud``; as :func:`diagnose`."""
+    scrub, unread = scrubber_of(cloud)
+    slice_, settings = cloud.stack.settings.slice, cloud.stack.settings
+    timeouts = slice_.timeouts
+    limits = Limits(timeouts.first_report, timeouts.ready, slice_.secure_boot, settings.project)
+    found = Gathered(scrub, Evidence(limits=limits))
+    if unread:
+        report(
+            f"Not known, and so not looked for in what is shown: the secrets {', '.join(unread)}"
+        )
+    _read_status(cloud, found, report, tunnel=tunnel)
+    seen = found.status
+    if seen is not None and (seen.ready or seen.slice.lifecycle is Lifecycle.WAITING):
+        return found
+    _read_logs(cloud, found, report, tunnel=tunnel)
+    if seen is not None and seen.slice.ready and tunnel:
+        _read_metrics(cloud, found, report)
+    if _is_down(found):
+        _read_refusals(cloud, found)
+        found.evidence = replace(found.evidence, checks=_checks(cloud, found))
+    return found
+
+
+def _read_status(cloud: Connection, found: Gathered, report: Report, *, tunnel: bool) -> None:
+    try:
+        seen = status(cloud, report, tunnel=tunnel)
+    except NotFoundError:
+        found.evidence = replace(found.evidence, looked_at=("Cloud TPU",))
+        return
+    except TpuflexError as error:
+        unread = UnreadSource("Cloud TPU", found.scrub(error.brief), error.hint)
+        found.evidence = replace(found.evidence, refusal=error, unread=(unread,))
+        return
+    found.status = seen
+    host, scrub = seen.slice.host, found.scrub
+    if host is not None:
+        serving = host.serving and replace(host.serving, reason=scrub(host.serving.reason))
+        host = replace(host, error=scrub(host.error), detail=scrub(host.detail), serving=serving)
+    health = seen.health and replace(seen.health, why=scrub(seen.health.why))
+    looked_at = ["Cloud TPU"]
+    if seen.slice.lifecycle is Lifecycle.ACTIVE and not seen.slice.unread:
+        looked_at.append("host report")
+    if health is not None and health.answers is not None:
+        looked_at.append("endpoint")
+    unread_sources = []
+    if seen.slice.unread:
+        why = scrub(seen.slice.unread)
+        unread_sources.append(UnreadSource("host report", why, Advice("`{doctor}`")))
+    found.evidence = replace(
+        found.evidence,
+        slice=replace(seen.slice, host=host, error=scrub(seen.slice.error)),
+        at=seen.at,
+        health=health,
+        looked_at=tuple(looked_at),
+        unread=tuple(unread_sources),
+    )
+
+
+def _is_down(found: Gathered) -> bool:
+    """Whether nothing of the endpoint runs, or its host is silent."""
+    seen = found.evidence.slice
+    if seen is None or seen.condition in _DOWN:
+        return True
+    return seen.condition is Condition.ACTIVE and seen.host is None
+
+
+def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bool) -> None:
+    """What Cloud Logging keeps of the last boot; on the host itself, what that does not have: the
+    boot and the server that go on."""
+    seen = found.evidence.slice
+
+    def kept() -> HostLog | None:
+        try:
+            return logs(cloud, Part(_LINES), _show_nothing, kept=True)
+        except NotFoundError:
+            return None  # none was written, or all are too old
+
+    log = found.attempt("Cloud Logging", kept)
+    past = seen is None or seen.condition in _PAST
+    if log is not None and log.boot is not None:
+        same = seen is not None and seen.node.endswith(f"/{log.boot.node}")
+        if past or same:
+            found.add_log(log)
+        if past and log.boot.phase != "READY":
+            found.evidence = replace(found.evidence, boot_error=found.scrub(log.boot.error))
+    there = seen is not None and seen.condition is Condition.ACTIVE and seen.node_state
+    reachable = tunnel or cloud.stack.embedded
+    host = seen.host if seen is not None else None
+    if not there or not reachable or host is None or (host.error and log is not None):
+        return
+    for source, server in ((HOST_LOG, False), (SERVER_LOG, True)):
+
+        def read(server: bool = server) -> HostLog | None:
+            part = Part(_LINES, server=server)
+            try:
+                return logs(cloud, part, _show_nothing, report)
+            except NotFoundError:
+                return None  # it has written none yet
+
+        direct = found.attempt(source, read)
+        if direct is not None and direct.boot is None:
+            found.add_lines(source, direct.lines)
+
+
+def _show_nothing(_line: str) -> None:
+    """The lines are in the result."""
+
+
+def _read_metrics(cloud: Connection, found: Gathered, report: Report) -> None:
+    """Whether the engine makes steps, by two looks at what it counts."""
+
+    def read() -> str:
+        with closing(watch_usage(cloud, 1.0, report)) as looks:
+            usage = settled(looks)
+            if usage.open_requests and not usage.stalled and usage.interval is None:
+                usage = next(looks)
+        return f"{usage.open_requests} requests in flight, and no step" if usage.stalled else ""
+
+    stalled = found.attempt("metrics", read)
+    found.evidence = replace(found.evidence, stalled=stalled or "")
+
+
+def _read_refusals(cloud: Connection, found: Gathered) -> None:
+    """What Google refused of the last changes, where nothing succeeded since."""
+    since = cloud.now() - _LATELY
+    seen = found.attempt("events", lambda: events(cloud, since))
+    if seen is None:
+        return
+    found.events = seen
+    refused: list[Line] = []
+    for event in seen.events:
+        if event.what in ("created", "granted"):
+            refused.clear()
+        elif event.what == "refused":
+            text = " ".join(filter(None, (event.detail, ", ".join(event.resources))))
+            refused.append(Line("Cloud Audit Logs", found.scrub(text)))
+    found.evidence = replace(found.evidence, refused=tuple(dict.fromkeys(refused)))
+
+
+def _checks(cloud: Connection, found: Gathered) -> tuple[Check, ...]:
+    """What the doctor finds in the way of an `up`."""
+    listed = found.attempt(
+        "doctor", lambda: [*chain(*examine_all(cloud_examinations(cloud), patience=_PATIENCE_S))]
+    )
+    wrong = (each for each in listed or () if each.standing is Standing.FAILED)
+    scrub = found.scrub
+    return tuple(replace(each, text=scrub(str(each.text)), remedy=each.remedy) for each in wrong)
