@@ -20,6 +20,7 @@ class WrittenBoot:
         generation: the run of the slice.
         worker: the host's number in it.
         labels: instead of those of the stack's endpoint.
+        node: id of the node; by default ``n-g`` and the run.
     """
 
     cloud: Connection
@@ -27,6 +28,7 @@ class WrittenBoot:
     generation: int = 1
     worker: int = 0
     labels: dict[str, str] = field(default_factory=dict)
+    node: str = ""
     timeline: dict[str, float] = field(default_factory=dict, init=False)
     ended: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -46,7 +48,7 @@ class WrittenBoot:
             "timeline": dict(self.timeline),
             "ended": dict(self.ended),
         }
-        place = {"node_id": f"n-g{self.generation}", "location": "us-east5-a"}
+        place = {"node_id": self.node or f"n-g{self.generation}", "location": "us-east5-a"}
         boot = str(round(self.began.timestamp() * 1000))
         self.cloud.logging.call(
             "POST",

@@ -86,7 +86,8 @@ LOGS: tuple[tuple[str, str, str], ...] = (
         "api-not-enabled",
         "https://github.com/GoogleCloudPlatform/community/pull/884",
         "Error creating services: failed to list services: googleapi: Error 403: Service Usage API"
-        " has not been used in project 1021909506549 before or it is disabled., accessNotConfigured",
+        " has not been used in project 1021909506549 before or it is disabled.,"
+        " accessNotConfigured",
     ),
     (
         "api-not-enabled",
@@ -230,7 +231,8 @@ LOGS: tuple[tuple[str, str, str], ...] = (
     (
         "image",
         "https://github.com/docker/hub-feedback/issues/2429",
-        "ERROR: Error response from daemon: toomanyrequests: You have reached your pull rate limit.",
+        "ERROR: Error response from daemon: toomanyrequests: You have reached your pull rate"
+        " limit.",
     ),
 )
 

@@ -43,6 +43,7 @@ TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
 MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"
 BENCHED = "puts load on a vLLM; tests/acceptance/vllm/test_bench.py measures the dev stack so"
+DIAGNOSED = "needs an endpoint that fails; tests/diagnosis/test_command.py types it at such"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -203,6 +204,16 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex ci stacks --renewing --json",
         ),
     },
+    "docs/how-to/diagnose.md": {
+        DIAGNOSED: (
+            "tpuflex --stack chat diagnose",
+            "tpuflex --stack chat diagnose --json",
+            "tpuflex docs runbooks/hbm-out-of-memory",
+            "tpuflex diagnose --file vllm.log",
+            "tpuflex --stack chat diagnose --bundle chat.tar.gz",
+            "tpuflex --stack chat diagnose --explain http://localhost:8001/v1",
+        ),
+    },
     "docs/how-to/measure.md": {
         MEASURED: (
             "tpuflex --stack chat verify",
@@ -263,6 +274,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat up --refresh",
             "tpuflex engine",
         ),
+        DIAGNOSED: ("tpuflex --stack chat diagnose",),
         NO_LOG: ("tpuflex --stack chat logs", "tpuflex --stack chat logs --kept"),
         "a lock in a bucket on Google; tests/engine/test_recovery_lock.py": (
             'export PATH="$PATH:DIRECTORY"',

@@ -148,7 +148,8 @@ def gather(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
         _read_metrics(cloud, found, report)
     if _is_down(found):
         _read_refusals(cloud, found)
-        found.evidence = replace(found.evidence, checks=_checks(cloud, found))
+        checks = _checks(cloud, found)
+        found.evidence = replace(found.evidence, checks=checks)
     return found
 
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
 
 #: Names of variables whose values are secrets.
-_SECRET_VARIABLE = re.compile(
-    r"TOKEN$|SECRET|PASSWORD|PASSPHRASE|API_KEY|PRIVATE_KEY|_KEY$", re.IGNORECASE
-)
+_SECRET_VARIABLE = re.compile(r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|_PASS|_KEY)$", re.IGNORECASE)
 #: Shorter words are no secrets: they would be removed everywhere.
 _SHORTEST = 8
 

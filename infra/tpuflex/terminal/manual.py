@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: In a checkout a link to docs/, in the wheel a copy of its pages.
 _PAGES = Path(__file__).parents[1] / "docs"
 _HOW_TO = "how-to"
+_RUNBOOKS = "runbooks"
 _HEADING = re.compile(r"(#{1,6}) +(.+?) *")
 _FENCE = re.compile(r" *(?:```|~~~)")
 _COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
@@ -59,7 +60,8 @@ class Section:
 
 
 def page_names() -> dict[str, Path]:
-    """The pages by name, that of the file; of two with the same name, the guide is ``how-to/…``."""
+    """The pages by name, that of the file; of two with the same name, the guide is ``how-to/…``.
+    Those on a class of failure or an alert are ``runbooks/…``."""
     top = {page.stem: page for page in sorted(_PAGES.glob("*.md"))}
     guides = sorted((_PAGES / _HOW_TO).glob("*.md"))
     named = {
@@ -67,7 +69,13 @@ def page_names() -> dict[str, Path]:
         for page in guides
         if page.stem != "README"
     }
-    return {**named, **top, _HOW_TO: _PAGES / _HOW_TO / "README.md"}
+    runbooks = {
+        f"{_RUNBOOKS}/{page.stem}": page
+        for page in sorted((_PAGES / _RUNBOOKS).glob("*.md"))
+        if page.stem != "README"
+    }
+    indexes = {each: _PAGES / each / "README.md" for each in (_HOW_TO, _RUNBOOKS)}
+    return {**named, **top, **indexes, **runbooks}
 
 
 def sections() -> list[Section]:

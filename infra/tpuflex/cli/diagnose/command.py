@@ -24,7 +24,7 @@ from tpuflex.cli.options import as_json, endpoint_name, no_tunnel, pass_invocati
 @click.option(
     "--file",
     "log",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     metavar="LOG",
     help="Judge the lines of LOG instead, which may be of any server; needs no stack.",
 )
@@ -42,7 +42,7 @@ from tpuflex.cli.options import as_json, endpoint_name, no_tunnel, pass_invocati
 @click.option("--model", metavar="NAME", default="", help="The model there.  [default: its first]")
 @click.option(
     "--key-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="File with the key of that endpoint.  [default: $TPUFLEX_EXPLAIN_KEY]",
 )

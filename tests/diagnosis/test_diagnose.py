@@ -1,0 +1,218 @@
+"""What is said of an endpoint in each state, read through the APIs of an embedded cloud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.conftest import Endpoint
+from tests.embedded_cloud.api import AT_ONCE, RUN_S
+from tpuflex.diagnosis.judge import Certainty, Diagnosis, State
+
+OOM = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm."
+
+
+def first(found: Diagnosis) -> tuple[str, Certainty]:
+    """The first class, and how sure it is."""
+    return found.findings[0].failure.slug, found.findings[0].certainty
+
+
+def test_a_request_that_waits(endpoint: Endpoint) -> None:
+    """Nothing is wrong: exit code 3, with what `status` says to do."""
+    endpoint.ask(never=True)
+    endpoint.pass_time(5)
+    found = endpoint.diagnosed()
+
+    assert (found.state, found.findings, found.exit_code) == (State.WAITS, (), 3)
+    assert str(found.remedy).startswith("`tpuflex up` keeps waiting")
+
+
+def test_a_host_that_boots(endpoint: Endpoint) -> None:
+    """Nothing is wrong so far, and what an earlier boot came to is not held against it."""
+    endpoint.boot_log().write("health", 9, "phase health", error="container-died: old: " + OOM)
+    endpoint.pass_time(5)
+    endpoint.runs()
+    endpoint.reports("weights")
+    found = endpoint.diagnosed()
+
+    assert (found.state, found.findings, found.exit_code) == (State.BOOTS, (), 3)
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "slug"),
+    [
+        ('There is no more capacity in the zone "us-east5-a"', "RESOURCE_EXHAUSTED", "stock-out"),
+        ("Quota 'TPUV6EPreemptiblePerProject' exhausted. Limit 0", "RESOURCE_EXHAUSTED", "quota"),
+        ("Permission 'tpu.nodes.create' denied", "PERMISSION_DENIED", "permission"),
+        (
+            "Cloud TPU API has not been used in project 1 before or it is disabled.",
+            "PERMISSION_DENIED",
+            "api-not-enabled",
+        ),
+        (
+            "Constraint constraints/compute.requireShieldedVm violated.",
+            "INVALID_ARGUMENT",
+            "secure-boot",
+        ),
+        ("Billing account for project '1' is not found.", "FAILED_PRECONDITION", "permission"),
+        ("FLEX_START is not supported for accelerator", "INVALID_ARGUMENT", "arguments"),
+    ],
+)
+def test_a_request_that_failed(endpoint: Endpoint, message: str, code: str, slug: str) -> None:
+    """By the cause that Google's words give, certain, with its line."""
+    endpoint.ask(**AT_ONCE, failure={"code": code, "message": message})
+    endpoint.pass_time(5)
+    found = endpoint.diagnosed()
+
+    assert first(found) == (slug, Certainty.CERTAIN)
+    assert found.findings[0].lines[0].source == "Cloud TPU"
+    assert message[:40] in found.findings[0].lines[0].text
+
+
+def test_a_run_that_is_over(endpoint: Endpoint) -> None:
+    """The end of the run comes first, also where the boot had failed before."""
+    endpoint.runs()
+    boot = endpoint.boot_log()
+    boot.write("health", 9, "phase health", error=f"container-died: of its memory: {OOM}")
+    endpoint.pass_time(RUN_S / 60 + 5)
+    found = endpoint.diagnosed()
+
+    assert first(found) == ("end-of-run", Certainty.CERTAIN)
+    assert "hbm-out-of-memory" in [each.failure.slug for each in found.findings]
+    assert "up --new-host" in str(found.remedy)
+
+
+def test_a_node_that_was_deleted(endpoint: Endpoint) -> None:
+    """The slice is lost, and what runs no more is not asked."""
+    endpoint.runs()
+    answer = endpoint.api.tpu("DELETE", f"nodes/{endpoint.request}")
+    endpoint.pass_time(5)
+
+    assert answer.ok, answer.text
+    assert first(endpoint.diagnosed()) == ("slice-lost", Certainty.CERTAIN)
+
+
+@pytest.mark.parametrize(
+    ("error", "slug"),
+    [
+        ("docker: the image of this runtime version has no docker", "docker"),
+        ("capacity: the disk has 2 GB free for 40 GB of weights", "disk"),
+        ("weights-checksum: model-1.safetensors in the bucket is cut short", "weights"),
+        ("secret-403: access to it is refused", "permission"),
+        ("secret-400: Secret Manager refuses the version", "secrets"),
+        ("image-unknown: the registry has no such image", "image"),
+        ("isolation: the server cannot run isolated: no device", "device"),
+        ("health: the server does not answer after 3600 s (HTTP 000): Loading", "boot-stuck"),
+        (f"container-died: the server died with status 1: x\n{OOM}", "hbm-out-of-memory"),
+        ("container-died: the server died with status 137: Killed", "crash-loop"),
+        (
+            "container-died: the server died with status 2:\n"
+            "api_server.py: error: unrecognized arguments: --no-such-flag",
+            "arguments",
+        ),
+        ("metadata: the metadata server did not answer", "unknown"),
+        ("phase-image: line 3, f: x ended with status 1", "unknown"),
+        ("of-another-version: nobody knows this code", "unknown"),
+    ],
+)
+def test_a_boot_that_failed(endpoint: Endpoint, error: str, slug: str) -> None:
+    """By the code of the host's error, or the server's own last words where these say more; where
+    neither tells a class, that is said with the line."""
+    endpoint.runs()
+    endpoint.reports("health", error)
+    found = endpoint.diagnosed()
+
+    assert found.findings[0].failure.slug == slug
+    assert found.findings[0].lines
+    assert found.state is State.FAILS
+    assert "host report" in found.looked_at
+    assert str(found.remedy)
+
+
+@pytest.mark.parametrize(
+    ("serving", "slug"),
+    [
+        (
+            {"phase": "failed", "reason": "the server keeps dying, the last time with status 1"},
+            "crash-loop",
+        ),
+        (
+            {
+                "phase": "degraded",
+                "reason": "no token came for 60 s while requests ran (3); it is started once more",
+            },
+            "frozen-engine",
+        ),
+        ({"phase": "degraded", "reason": "the container is paused"}, "target-down"),
+        ({"phase": "draining", "reason": "the run ends at 2026-11-21T15:00:00Z"}, "end-of-run"),
+        ({"phase": "draining", "reason": "the slice is to be deleted"}, "slice-lost"),
+    ],
+)
+def test_a_host_that_was_ready(endpoint: Endpoint, serving: dict[str, Any], slug: str) -> None:
+    """By what its watch says of the server."""
+    endpoint.runs()
+    endpoint.reports("READY", serving=serving)
+
+    assert first(endpoint.diagnosed()) == (slug, Certainty.CERTAIN)
+
+
+def test_a_restart_that_somebody_asked_for(endpoint: Endpoint) -> None:
+    """It drains, and serves again by itself."""
+    endpoint.runs()
+    why = "the server is started again, as somebody has asked"
+    endpoint.reports("READY", serving={"phase": "draining", "reason": why})
+    found = endpoint.diagnosed()
+
+    assert (found.state, found.findings, found.exit_code) == (State.BOOTS, (), 3)
+
+
+def test_a_silent_host(endpoint: Endpoint) -> None:
+    """The policy that keeps it silent is certain where the doctor reads it."""
+    policies = {"constraints": {"compute.disableGuestAttributesAccess": True}}
+    endpoint.api.strict(organization_policies=policies)
+    endpoint.runs(minutes=30)
+    found = endpoint.diagnosed()
+
+    assert found.findings[0].failure.slug == "guest-attributes"
+    assert "boot-stuck" in [each.failure.slug for each in found.findings]
+
+
+def test_a_boot_that_takes_too_long(endpoint: Endpoint) -> None:
+    """A phase that lasts longer than the whole boot may."""
+    endpoint.runs()
+    endpoint.reports("weights")
+    endpoint.pass_time(90)
+
+    assert first(endpoint.diagnosed()) == ("boot-stuck", Certainty.CERTAIN)
+
+
+def test_nothing_there(endpoint: Endpoint) -> None:
+    """No slice, and nothing in the way that was refused: exit code 4, or what the doctor finds."""
+    found = endpoint.diagnosed()
+
+    assert found.state is State.ABSENT
+    assert {"Cloud TPU", "events", "doctor"} <= {*found.looked_at} | {
+        u.source for u in found.unread
+    }
+
+
+def test_an_api_that_is_off(endpoint: Endpoint) -> None:
+    """Nothing can be read: the API is the reason, and its command comes next."""
+    endpoint.api.strict(apis={"enforced": True})
+    project = f"v1/projects/{endpoint.api.project}/services/tpu.googleapis.com:disable"
+    assert endpoint.api.call("POST", project, body={}).ok
+    found = endpoint.diagnosed()
+
+    assert found.findings[0].failure.slug == "api-not-enabled"
+    assert found.exit_code == 6
+    assert "gcloud services enable" in str(found.remedy)
+
+
+def test_a_permission_that_is_missing(endpoint: Endpoint) -> None:
+    """The same of a permission."""
+    endpoint.api.strict(permissions={"missing": ["tpu.nodes.list"]})
+    found = endpoint.diagnosed()
+
+    assert found.findings[0].failure.slug == "permission"
+    assert found.exit_code == 6
