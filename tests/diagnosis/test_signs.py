@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import watch_rules
+from watch_state import Container, Limits, Look, Server
 
 from tests.diagnosis.recorded import HARMLESS, LOGS
 from tpuflex.diagnosis.classes import CLASSES, UNKNOWN
@@ -22,9 +24,7 @@ from tpuflex.diagnosis.signs import (
     meaning_of_code,
 )
 from tpuflex.queued_resource.causes import Cause
-from tpuflex.startup import watch_rules
 from tpuflex.startup.server_log import KINDS
-from tpuflex.startup.watch_state import Container, Limits, Look, Server
 
 ROOT = Path(__file__).parents[2]
 #: Classes that no line of a log tells by itself: states of the slice, of the host, or of the boot.
