@@ -147,3 +147,13 @@ def test_a_claimed_throughput_is_judged() -> None:
     assert prices.given is not None
     assert float(prices.given.value or 0) == pytest.approx(0.003237, rel=1e-3)
     assert (prices.least.value or 0) > (prices.given.value or 0)
+
+
+def test_metrics_cost_what_is_beyond_the_free_ones() -> None:
+    """Ten numbers and a distribution a minute are 0.22 MiB a day; a stack that writes none pays
+    nothing."""
+    cost = stack_cost(usage()).metrics_per_day
+
+    assert cost.value == pytest.approx(Decimal("0.0567"), abs=Decimal("0.0001"))
+    assert cost.basis.startswith("0.22 MiB at $0.2580; nothing while")
+    assert stack_cost(usage(metrics=False)).metrics_per_day.value == 0

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from tpuflex.planning.figure import Figure, SourceList
-from tpuflex.planning.rates import NAT_ADDRESS, NAT_PER_HOST
+from tpuflex.planning.rates import METRICS, NAT_ADDRESS, NAT_PER_HOST
 from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost, usage_of
 from tpuflex.settings.load import load_stack_file
 from tpuflex.terminal.money import dollars
@@ -33,6 +33,7 @@ def cost_reference() -> str:
     return _PAGE.read_text("utf-8").format(
         zones=dollars(cost.network_per_day.value),
         nat=dollars((NAT_PER_HOST.usd_per_hour + NAT_ADDRESS.usd_per_hour) * 24),
+        **_metrics(cost.metrics_per_day),
         stack=_STACK,
         model=settings.model.name,
         slice=f"one {usage.accelerator.generation} chip",
@@ -46,6 +47,18 @@ def cost_reference() -> str:
         renewed=_table(_renewed(renewing, renewed), sources),
         sources="\n".join(f"- {line}" for line in sources.lines()),
     )
+
+
+def _metrics(per_day: Figure) -> dict[str, object]:
+    """What the hosts write to Cloud Monitoring."""
+    mib = _month(per_day) / METRICS.usd_per_mib
+    return {
+        "metrics": dollars(per_day.value),
+        "metrics_mib": f"{mib:.1f}",
+        "metrics_rate": METRICS.usd_per_mib,
+        "metrics_free": METRICS.free_mib,
+        "metrics_hosts": int(METRICS.free_mib / mib),
+    }
 
 
 def _example(cost: StackCost) -> Iterable[tuple[str, Figure]]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from tpuflex.catalog.rows import Source
 
-KIB, GIB = 2**10, 2**30
+KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 def ceiling(number: int, divisor: int) -> int:

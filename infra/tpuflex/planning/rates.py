@@ -64,6 +64,35 @@ NAT_PER_HOST = Rate(Decimal("0.0014"), _NAT)
 NAT_ADDRESS = Rate(Decimal("0.005"), _NAT)
 
 
+#: What a point counts for that is written to Cloud Monitoring: a number, and a distribution.
+POINT_BYTES, DISTRIBUTION_BYTES = 8, 80
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRate:
+    """A price of what is written to Cloud Monitoring.
+
+    Attributes:
+        usd_per_mib: US dollars for one MiB beyond those that are free.
+        free_mib: MiB of a month that cost nothing, of all projects of a billing account together.
+        source: where the price was read.
+    """
+
+    usd_per_mib: Decimal
+    free_mib: int
+    source: Source
+
+
+METRICS = MetricsRate(
+    Decimal("0.2580"),
+    150,
+    Source(
+        where="https://cloud.google.com/stackdriver/pricing (a stored copy)",
+        date=date(2026, 11, 29),
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TransferRate:
     """A price of the network between two regions.

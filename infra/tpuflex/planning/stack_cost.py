@@ -13,14 +13,23 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.naming import DNS_ZONE_ROLES
-from tpuflex.planning.figure import GIB, Figure, distinct, with_source_table
+from tpuflex.planning.figure import GIB, MIB, Figure, distinct, with_source_table
 from tpuflex.planning.memory import MemoryPlan
-from tpuflex.planning.rates import DNS_ZONE, NAT_ADDRESS, NAT_PER_HOST, STORAGE
+from tpuflex.planning.rates import (
+    DISTRIBUTION_BYTES,
+    DNS_ZONE,
+    METRICS,
+    NAT_ADDRESS,
+    NAT_PER_HOST,
+    POINT_BYTES,
+    STORAGE,
+)
 from tpuflex.planning.request import MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.planning.throughput import bandwidth_ceiling
 from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
 from tpuflex.planning.weights import PARAMETER_BYTES
+from tpuflex.startup.series import DISTRIBUTION, SERIES
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model, Price
@@ -65,6 +74,7 @@ class Usage:
         renew_before: how long before its end the next run is planned; None when it is not renewed.
         egress: how the hosts reach out.
         weights: the model whose weights are stored; None when its size is not known.
+        metrics: whether the hosts write to Cloud Monitoring.
     """
 
     accelerator: Accelerator
@@ -75,6 +85,7 @@ class Usage:
     egress: Literal["google", "internet", "existing"] = "google"
     weights: Model | None = None
     further: tuple[str, ...] = ()
+    metrics: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +100,7 @@ class StackCost:
             renewed.
         weights_per_day: storage of the weights.
         network_per_day: DNS zones or NAT.
+        metrics_per_day: what the hosts write to Cloud Monitoring while they serve, at most.
         between_runs_per_day: what is paid while there is no slice, until `down`.
     """
 
@@ -98,6 +110,7 @@ class StackCost:
     per_day_renewed: Figure | None
     weights_per_day: Figure
     network_per_day: Figure
+    metrics_per_day: Figure
     between_runs_per_day: Figure
 
     def to_json(self) -> dict[str, object]:
@@ -110,6 +123,7 @@ class StackCost:
             "per_day_renewed": renewed,
             "weights_per_day": self.weights_per_day.to_json(),
             "network_per_day": self.network_per_day.to_json(),
+            "metrics_per_day": self.metrics_per_day.to_json(),
             "between_runs_per_day": self.between_runs_per_day.to_json(),
         }
 
@@ -209,6 +223,7 @@ def usage_of(settings: StackSettings) -> Usage:
         renew_before=settings.slice.renew_before,
         egress=settings.network.egress,
         weights=settings.served,
+        metrics=settings.monitoring.export_metrics,
     )
 
 
@@ -259,6 +274,7 @@ def stack_cost(usage: Usage) -> StackCost:
         per_day_renewed=_renewed(usage, per_hour),
         weights_per_day=weights,
         network_per_day=network,
+        metrics_per_day=_metrics(usage),
         between_runs_per_day=Figure(
             sum((Decimal(str(figure.value or 0)) for figure in idle), Decimal(0)),
             _DAILY,
@@ -316,6 +332,20 @@ def _network(usage: Usage) -> Figure:
     count = "one address" if addresses == 1 else f"{addresses} addresses"
     words = f"NAT for {hosts} host(s) and {count}, without $0.045 per GiB of traffic"
     return Figure(amount, _DAILY, words, (NAT_PER_HOST.source,))
+
+
+def _metrics(usage: Usage) -> Figure:
+    """Whether the free ones are used up, only the billing account knows."""
+    if not usage.metrics:
+        return Figure(Decimal(0), _DAILY, "nothing: monitoring.export_metrics is false", ())
+    points = (DISTRIBUTION_BYTES if each.type == DISTRIBUTION else POINT_BYTES for each in SERIES)
+    written = sum(points) * 24 * 60 * usage.accelerator.hosts
+    mib = Decimal(written) / MIB
+    words = (
+        f"{mib:.2f} MiB at ${METRICS.usd_per_mib}; nothing while the billing account writes less"
+        f" than {METRICS.free_mib} MiB a month"
+    )
+    return Figure(mib * METRICS.usd_per_mib, _DAILY, words, (METRICS.source,))
 
 
 def _hours(duration: timedelta) -> Decimal:

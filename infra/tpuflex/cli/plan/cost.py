@@ -47,6 +47,7 @@ def _facts(usage: Usage, cost: StackCost, sources: SourceList) -> Iterator[tuple
     yield "idle", f"{dollars(cost.per_hour.value)} per hour all the same, booting included"
     yield "weights", money(cost.weights_per_day, sources)
     yield "network", money(cost.network_per_day, sources)
+    yield "metrics", f"at most {money(cost.metrics_per_day, sources)}"
     yield "between runs", f"{money(cost.between_runs_per_day, sources)}, until `tpuflex down`"
     yield "not counted", "traffic, logs, secrets, images in Artifact Registry"
 
