@@ -90,7 +90,7 @@ def test_every_known_figure_has_a_source() -> None:
     cost = stack_cost(usage(renew_before=timedelta(hours=1)))
     figures = [value for name in cost.__slots__ if isinstance(value := getattr(cost, name), Figure)]
 
-    assert len(figures) == 7
+    assert len(figures) == 8
     assert all(figure.sources for figure in figures)
 
 

@@ -174,3 +174,11 @@ def test_alerts_ask_for_what_hosts_write() -> None:
         if series.source:
             assert signal.prometheus == f"vllm:{series.source}"
     assert signals.CLOUD_PREFIX == PREFIX
+
+
+def test_the_guide_has_every_series() -> None:
+    """Its table is that of the rows."""
+    guide = Path("docs/how-to/watch.md").read_text()
+    for each in SERIES:
+        row = f"| `{each.name}` | {each.kind} {each.type} | `{each.unit}` | {each.description} |"
+        assert row in guide
