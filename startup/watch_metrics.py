@@ -69,7 +69,9 @@ class Monitoring:
         # Of a bad request the rest is written, and the next one comes when it would have.
         served = answer.status in (200, 400)
         self._wait_s = self._every_s if served else min(2 * self._wait_s, LONGEST_S)
-        self._due = look.at + self._wait_s
+        # A look comes some seconds late: what is read by the minute has a point in each.
+        late = look.at - self._due
+        self._due = look.at + self._wait_s - (late if late < self._every_s / 2 else 0)
         if answer.status != 200 and answer.status not in self._logged:
             self._logged.add(answer.status)
             self._log(_refused(answer.status, answer.text), "WARNING")

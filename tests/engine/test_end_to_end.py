@@ -29,6 +29,7 @@ from tests.wheel.installed import Installed, installed
 from tpuflex.engine.find import Engine
 from tpuflex.operate.gcloud import find_gcloud
 from tpuflex.stack.emulator import Daemon
+from tpuflex.startup.series import PREFIX, SERIES
 
 __all__ = ["installed", "pulumi_engine"]
 
@@ -192,6 +193,24 @@ def test_cloud_logging_has_the_boot(shell: Shell, running: dict[str, object]) ->
     assert {"config", "capacity", "secrets", "container"} <= boot["boot_seconds"].keys()
     lines = shell.json("logs", "--phase", "container")["lines"]
     assert lines[0].endswith("Z phase container")
+
+
+def test_cloud_monitoring_has_the_servers_metrics(shell: Shell, running: dict[str, object]) -> None:
+    """The host's account has written every series since it was READY, and nothing was refused."""
+    del running
+    database = sqlite3.connect(f"file:{shell.home}/emulator/store.sqlite?mode=ro", uri=True)
+    with closing(database):
+        rows = database.execute(
+            "SELECT value FROM documents WHERE collection = '_monitoring/series'"
+        ).fetchall()
+    found = [json.loads(value) for (value,) in rows]
+
+    assert {each["metric"]["type"] for each in found} == {
+        f"{PREFIX}{series.name}" for series in SERIES
+    }
+    assert {each["resource"]["labels"]["namespace"] for each in found} == {"dev"}
+    logged = shell.json("logs", "--phase", "READY")["lines"]
+    assert not any("Cloud Monitoring" in line for line in logged)
 
 
 def test_secrets_are_nowhere_but_where_they_belong(

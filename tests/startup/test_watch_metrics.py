@@ -79,15 +79,17 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 def test_every_series_is_taken_once_a_minute(rig: Rig) -> None:
-    """A look in between writes nothing; counters say since when the server's process runs."""
-    for _ in range(13):
-        rig.look(5)
+    """A look in between writes nothing, and one that comes late delays no other; counters say since
+    when the server's process runs."""
+    for _ in range(27):
+        rig.look(7)
 
     assert rig.logged == []
     for each in SERIES:
-        assert len(rig.points(each.name)) == 2
-    assert rig.points("generation_tokens") == [(rfc3339(rig.started), "1108")] * 2
-    assert [left for _, left in rig.points("run_seconds_left")] == ["3535", "3595"]
+        assert len(rig.points(each.name)) == 4
+    assert rig.points("generation_tokens") == [(rfc3339(rig.started), "1108")] * 4
+    left = [int(value) for _, value in rig.points("run_seconds_left")]
+    assert left == [3600 - 189, 3600 - 133, 3600 - 70, 3600 - 7]
 
 
 def test_a_server_that_is_down_is_written_as_down(rig: Rig) -> None:
