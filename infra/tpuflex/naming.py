@@ -232,6 +232,11 @@ class Names:
         """Name of a Compute Engine resource (network, firewall, router)."""
         return fit(f"{self.prefix}-{role}", COMPUTE_NAME_LIMIT)
 
+    def shown(self, role: str = "") -> str:
+        """Display name of what Google itself names, such as an alert policy; of the endpoint as a
+        whole without a role."""
+        return f"{self.prefix}/{role}" if role else self.prefix
+
     def service_account_id(self, role: str = "host") -> str:
         """Account id of a service account, 6 to 30 characters."""
         return fit(f"{self.prefix}-{role}", SERVICE_ACCOUNT_ID_LIMIT)

@@ -22,6 +22,7 @@ class Apis:
     iam: Api
     resourcemanager: Api
     dns: Api
+    monitoring: Api
     serviceusage: Api
     cloudkms: Api
 
@@ -36,6 +37,7 @@ def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
         iam=connect(endpoints.iam),
         resourcemanager=connect(endpoints.resourcemanager),
         dns=connect(endpoints.dns),
+        monitoring=connect(endpoints.monitoring),
         serviceusage=connect(endpoints.serviceusage),
         cloudkms=connect(endpoints.cloudkms),
     )

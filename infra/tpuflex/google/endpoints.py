@@ -26,6 +26,7 @@ _GOOGLE = {
     "cloudbilling": "https://cloudbilling.googleapis.com",
     "dns": "https://dns.googleapis.com",
     "logging": "https://logging.googleapis.com",
+    "monitoring": "https://monitoring.googleapis.com",
     "artifactregistry": "https://artifactregistry.googleapis.com",
     "cloudkms": "https://cloudkms.googleapis.com",
 }
@@ -64,6 +65,7 @@ class Endpoints:
         cloudbilling: billing accounts of projects.
         dns: Cloud DNS; `/dns/v1` comes after it.
         logging: Cloud Logging.
+        monitoring: Cloud Monitoring (v1 and v3).
         artifactregistry: Artifact Registry.
         cloudkms: Cloud Key Management Service.
     """
@@ -78,6 +80,7 @@ class Endpoints:
     cloudbilling: str = _GOOGLE["cloudbilling"]
     dns: str = _GOOGLE["dns"]
     logging: str = _GOOGLE["logging"]
+    monitoring: str = _GOOGLE["monitoring"]
     artifactregistry: str = _GOOGLE["artifactregistry"]
     cloudkms: str = _GOOGLE["cloudkms"]
 

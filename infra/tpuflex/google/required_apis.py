@@ -56,7 +56,9 @@ APIS = (
     GoogleApi("iam", Question("iam", "/v1/projects/{project}/serviceAccounts", _ONE_ITEM)),
     GoogleApi("iap"),
     GoogleApi("logging"),
-    GoogleApi("monitoring"),
+    GoogleApi(
+        "monitoring", Question("monitoring", "/v3/projects/{project}/alertPolicies", _ONE_ITEM)
+    ),
     GoogleApi(
         "secretmanager", Question("secretmanager", "/v1/projects/{project}/secrets", _ONE_ITEM)
     ),

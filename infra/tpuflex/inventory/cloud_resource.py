@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,23 @@ def marker_of(kind: Kind, answer: Mapping[str, Any]) -> Marker:
     return _marker(_labels(kind, answer), answer.get("description"))
 
 
+def asked_fields(kind: Kind, inputs: Inputs) -> Inputs:
+    """What ``inputs`` of a program say of a resource of ``kind``, field by field; nothing of a
+    document that is not known yet."""
+    if not kind.document:
+        return inputs
+    try:
+        parsed = json.loads(str(inputs.get(kind.document)))
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
 def marker_asked(kind: Kind, inputs: Inputs) -> Marker:
     """The marker that a program asked for with ``inputs`` of a resource of ``kind``."""
+    inputs = asked_fields(kind, inputs)
     described = kind.marker == "description"
-    labels = {} if described else inputs.get("labels")
+    labels = {} if described else inputs.get(kind.labels)
     return _marker(labels, inputs.get("description") if described else None)
 
 
@@ -57,7 +71,7 @@ def _marker(labels: object, description: object) -> Marker:
 def _labels(kind: Kind, answer: Mapping[str, Any]) -> object:
     """The labels that count: a queued resource has none of its own, but its node spec has."""
     if kind.marker != "node labels":
-        return answer.get("labels")
+        return answer.get(kind.labels)
     specs = (answer.get("tpu") or {}).get("nodeSpec") or [{}]
     return (specs[0].get("node") or {}).get("labels")
 
@@ -68,7 +82,8 @@ class CloudResource:
 
     Attributes:
         kind: its row in the table.
-        name: its short name or email; of a project role, the role.
+        name: its short name or email; of a project role, the role; of what Google names, its
+            display name.
         location: zone, region or ``global``.
         id: its id as a state spells it.
         path: its path in its API.
@@ -108,20 +123,19 @@ class CloudResource:
         return any(self.birth[key] != later.birth[key] for key in common)
 
 
-def described(kind: Kind, answer: JsonObject, *, name: str, place: str, id_: str) -> CloudResource:
+def described(kind: Kind, answer: JsonObject, *, place: str, id_: str) -> CloudResource:
     """The resource of ``kind`` that its API's ``answer`` is about.
 
     Args:
         kind: its kind.
         answer: the answer, or its entry in a list.
-        name: its short name or email.
         place: where it was looked for: zone, region or ``global``.
         id_: its id.
     """
     unique = str(answer.get(kind.unique_id) or "") if kind.unique_id else ""
     return CloudResource(
         kind=kind,
-        name=name,
+        name=str(answer.get("displayName") or "") if kind.names_itself else short_name(answer),
         location=str(answer.get("location") or place).lower(),
         id=id_,
         path=kind.root + id_,

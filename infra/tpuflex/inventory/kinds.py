@@ -4,7 +4,8 @@ Inventory, sweep, recover and teardown all read this table: a new kind is a new 
 else. The rows are in the order of deletion: what costs most first, and what is in use after what
 uses it.
 
-The program gives every name, so a resource can be found again by its name alone. Ids as
+The program gives nearly every name, so a resource can be found again by its name alone; what
+Google names, by the display name that the program gives it and by its marker. Ids as
 ``pulumi import`` takes them: "Import" in the documentation of pulumi-gcp 10.2.0. Paths: the
 discovery documents of the APIs.
 """
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from tpuflex.google.transport import Api
 
 Inputs = Mapping[str, Any]
-Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns"]
+Service = Literal[
+    "tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns", "monitoring"
+]
 #: `tpuflex:model.weights.bucket_suffix`.
 _SUFFIX = re.compile(r"[0-9a-f]{6,16}")
 _NUMBERED = re.compile(r"(.+)-(?:0|[1-9]\d*)", re.ASCII)
@@ -73,6 +76,10 @@ class Kind:
         last: the last part of the id (``{name}`` in it), over the resource's inputs.
         marker: where its owner marker is: in its labels, in those of the ``node`` that is asked
             for, or in its description.
+        labels: field of the answer, and input, that holds its labels.
+        document: input that holds the resource as JSON; empty if its fields are inputs.
+        names_itself: whether Google gives it its id, so that two may have one display name, which
+            is then the name by which it is known.
         names: the names that the components give it in one region.
         by_generation: whether its name is that of a generation of the slice.
         numbered: whether a number may follow that name, as with several nodes of one request.
@@ -102,6 +109,9 @@ class Kind:
     query: str = ""
     last: str = "{name}"
     marker: Literal["labels", "node labels", "description"] = "labels"
+    labels: str = "labels"
+    document: str = ""
+    names_itself: bool = False
     names: Callable[[Names, str, str], tuple[str, ...]] = _no_names
     by_generation: bool = False
     numbered: bool = False
@@ -122,6 +132,8 @@ class Kind:
     @property
     def plural(self) -> str:
         """What people call several of it."""
+        if self.name.endswith("cy"):
+            return f"{self.name[:-1]}ies"
         return f"{self.name}{'es' if self.name.endswith('s') else 's'}"
 
     @property
@@ -146,6 +158,8 @@ class Kind:
 
     def named(self, name: str, names: Names, project: str, regions: tuple[str, ...]) -> bool:
         """Whether ``name`` is one that the endpoint of ``names`` gives to this kind."""
+        if self.names_itself:
+            return name.partition("/")[0] == names.shown()
         if self.by_generation:
             numbered = _NUMBERED.fullmatch(name) if self.numbered else None
             ids = (name, numbered[1]) if numbered else (name,)
@@ -239,6 +253,20 @@ SECRET = Kind(
     conditions={"etag": "etag"},
 )
 
+
+def _monitoring(name: str, collection: str, version: str, **more: Any) -> Kind:
+    return Kind(
+        name,
+        f"projects/{{project}}/{collection}/{{name}}",
+        service="monitoring",
+        root=f"/{version}/",
+        items=collection,
+        names_itself=True,
+        optional_api=True,
+        **more,
+    )
+
+
 SUBNETWORK = _compute(
     "subnetwork",
     "gcp:compute/subnetwork:Subnetwork",
@@ -251,6 +279,20 @@ NETWORK = _compute("network", "gcp:compute/network:Network", "global/networks", 
 KINDS: tuple[Kind, ...] = (
     SLICE,
     NODE,
+    _monitoring(
+        "alert policy",
+        "alertPolicies",
+        "v3",
+        type="gcp:monitoring/alertPolicy:AlertPolicy",
+        labels="userLabels",
+    ),
+    _monitoring(
+        "dashboard",
+        "dashboards",
+        "v1",
+        type="gcp:monitoring/dashboard:Dashboard",
+        document="dashboardJson",
+    ),
     Kind(
         "project role",
         "{project} {role} {member}",

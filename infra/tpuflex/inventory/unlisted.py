@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import starmap
 from typing import TYPE_CHECKING
 
+from tpuflex.inventory.cloud_resource import asked_fields
 from tpuflex.inventory.inventory import Item
 from tpuflex.inventory.kinds import KINDS, NODE, SLICE, of_type
 from tpuflex.inventory.resource_ids import regions_in, zones_in
@@ -56,6 +57,10 @@ def recorded(resources: Iterable[Mapping[str, object]], inventory: Inventory) ->
         if kind is None or not id_:
             continue
         name = _output(resource, "role") or id_.rpartition("/")[2]
+        if kind.names_itself:
+            outputs = resource.get("outputs")
+            fields = asked_fields(kind, outputs if isinstance(outputs, Mapping) else {})
+            name = str(fields.get("displayName") or name)
         # The node of a slice is in no state: it goes with its request.
         for each in (SLICE, NODE) if kind == SLICE else (kind,):
             key = each.name, name

@@ -18,7 +18,7 @@ from tpuflex.errors import (
 from tpuflex.google.bucket_owner import may_read_buckets
 from tpuflex.google.project import project_number
 from tpuflex.google.queued_resources import TpuClient
-from tpuflex.inventory.cloud_resource import described, marker_asked, short_name
+from tpuflex.inventory.cloud_resource import asked_fields, described, marker_asked
 from tpuflex.inventory.kinds import (
     NODE,
     SLICE,
@@ -26,7 +26,7 @@ from tpuflex.inventory.kinds import (
     Kind,
     of_type,
 )
-from tpuflex.inventory.listing import list_slices
+from tpuflex.inventory.listing import list_kind, list_slices
 from tpuflex.inventory.ownership import not_as_asked, reason
 from tpuflex.inventory.resource_ids import ResourceId, ids_of
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
@@ -104,6 +104,8 @@ class CloudLook:
         kind = of_type(type_)
         if kind is None:
             return LookResult(Presence.UNKNOWN, detail=f"no rule says how a {type_} is found again")
+        if kind.names_itself:
+            return self._listed(kind, inputs)
         where = ids_of(type_, inputs)
         if not where:
             return LookResult(Presence.UNKNOWN, detail="part of its name is not known")
@@ -145,6 +147,28 @@ class CloudLook:
         names = [RequestName.parse(result.id) for result in results]
         first, *_ = ranked(client.snapshot(name, time.time) for name in names)
         return next(result for result in results if result.id == str(first.name))
+
+    def _listed(self, kind: Kind, inputs: Inputs) -> LookResult:
+        """What there is of something that Google names: of several with the display name that was
+        asked for, the one that is ours."""
+        asked, name = marker_asked(kind, inputs), asked_fields(kind, inputs).get("displayName")
+        if not (asked.owner and name):
+            return LookResult(Presence.UNKNOWN, detail="part of what it says is not known")
+        listing = list_kind(self._apis, kind, str(inputs.get("project") or ""))
+        found = [
+            LookResult(Presence.FOREIGN, each.id, reason(foreign))
+            if (foreign := not_as_asked(each, asked, str(name), "", self._states))
+            else LookResult(Presence.OURS, each.id)
+            for each in listing.resources
+            if each.name == name
+        ]
+        if listing.unlisted:
+            text = "; ".join(map(str, listing.unlisted))
+            error = (AccessError if listing.refused else ApiError)(text)
+            found.append(LookResult(Presence.UNKNOWN, detail=text, error=error))
+        # Another's of the same display name is in nobody's way.
+        ours = [each for each in found if each.presence is not Presence.FOREIGN]
+        return best([*ours, LookResult(Presence.ABSENT)])
 
     def _at(self, kind: Kind, inputs: Inputs, place: ResourceId) -> LookResult:
         try:
@@ -202,7 +226,7 @@ def judged(
         return LookResult(
             Presence.UNKNOWN, place.id, "it exists, but nothing was asked for that marks it as ours"
         )
-    there = described(kind, answer, name=short_name(answer), place="", id_=place.id)
+    there = described(kind, answer, place="", id_=place.id)
     name = place.id.rpartition("/")[2]
     if foreign := not_as_asked(there, asked, name, number, states):
         return LookResult(Presence.FOREIGN, place.id, reason(foreign))
