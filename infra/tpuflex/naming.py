@@ -232,6 +232,14 @@ class Names:
         """Name of a Compute Engine resource (network, firewall, router)."""
         return fit(f"{self.prefix}-{role}", COMPUTE_NAME_LIMIT)
 
+    @property
+    def node_pattern(self) -> str:
+        """A regular expression for the ids of the endpoint's nodes; of a prefix that is shortened
+        in them, it is its beginning that counts."""
+        kept = QUEUED_RESOURCE_ID_LIMIT - 20
+        prefix = self.prefix
+        return f"{prefix}-g[0-9]+.*" if len(prefix) <= kept else f"{prefix[:kept]}.*-g[0-9]+.*"
+
     def shown(self, role: str = "") -> str:
         """Display name of what Google itself names, such as an alert policy; of the endpoint as a
         whole without a role."""

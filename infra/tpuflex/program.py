@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pulumi
 from pulumi.runtime.settings import get_root_directory
-from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
+from pulumi_gcp import compute, dns, monitoring, projects, secretmanager, serviceaccount, storage
 
 from tpuflex.boot.metadata import startup_script
 from tpuflex.by_class import load_by_class
@@ -24,7 +24,7 @@ from tpuflex.settings.rules import warnings
 from tpuflex.weights.source import local_files_reader
 
 #: The packages of pulumi-gcp that have more modules than the endpoint has resources.
-_LARGE = (compute, storage)
+_LARGE = (compute, monitoring, storage)
 #: What is loaded of every package of pulumi-gcp that the components use.
 _FIRST_CLASSES = (
     (compute, "Firewall"),

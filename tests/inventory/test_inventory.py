@@ -34,7 +34,7 @@ def inventory(answers: Mapping[str, Answer]) -> Inventory:
     """``answers`` are by path, with ``#TOKEN`` for a page; any other path has nothing."""
     methods = {path: "POST" if "Policy" in path else "GET" for path in answers}
     api = Api({f"{methods[path]} {path}": answer for path, answer in answers.items()})
-    return take_inventory(SCOPE, Apis(*[api] * 9))
+    return take_inventory(SCOPE, Apis(**dict.fromkeys(Apis.__annotations__, api)))
 
 
 def labels(owner: str = NAMES.owner) -> dict[str, JsonValue]:
@@ -62,7 +62,7 @@ def test_d2_places_that_only_the_state_names_are_looked_at() -> None:
         }
     )
     known = {f"{zone}/queuedResources/g1", f"{region}/subnetworks/{NAMES.compute('subnet')}"}
-    clients = Apis(*[api] * 9)
+    clients = Apis(**dict.fromkeys(Apis.__annotations__, api))
 
     found = take_inventory(replace(SCOPE, known=frozenset(known)), clients)
 

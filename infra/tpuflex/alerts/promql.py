@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from tpuflex.alerts.conditions import AllOf, AnyOf, Compared, Condition, Increase
@@ -25,11 +25,13 @@ class Dialect:
         name: its name; empty where it is not there.
         by: the label that servers differ in.
         labels: those that it has to have.
+        like: those that have to match a regular expression.
     """
 
     name: Callable[[Signal], str]
     by: str
     labels: Mapping[str, str]
+    like: Mapping[str, str] = field(default_factory=dict)
 
     def knows(self, signal: Signal) -> bool:
         """Whether it is there."""
@@ -44,7 +46,8 @@ class Dialect:
             matchers: what else labels have to match, as a regular expression.
         """
         equal = [f"{name}={json.dumps(value)}" for name, value in self.labels.items()]
-        like = [f"{name}=~{json.dumps(value)}" for name, value in matchers.items()]
+        wanted = {**self.like, **matchers}
+        like = [f"{name}=~{json.dumps(value)}" for name, value in wanted.items()]
         return f"{self.name(signal)}{suffix}{{{','.join(equal + like)}}}"
 
     def merged(self, signal: Signal, series: str) -> str:
@@ -57,14 +60,16 @@ def prometheus(job: str) -> Dialect:
     return Dialect(lambda signal: signal.prometheus, "instance", {"job": job})
 
 
-def cloud_monitoring(namespace: str) -> Dialect:
+def cloud_monitoring(namespace: str, nodes: str = "") -> Dialect:
     """What hosts have written to Cloud Monitoring.
 
     Args:
         namespace: label of that name of their monitored resource: the stack.
+        nodes: what their nodes are called, as a regular expression: another project of Pulumi's
+            may have a stack of the same name in the same Google Cloud project.
     """
     labels = {"monitored_resource": CLOUD_RESOURCE, "namespace": namespace}
-    return Dialect(_in_cloud, "node_id", labels)
+    return Dialect(_in_cloud, "node_id", labels, {"node_id": nodes} if nodes else {})
 
 
 def _in_cloud(signal: Signal) -> str:

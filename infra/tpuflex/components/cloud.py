@@ -30,6 +30,7 @@ PLUGIN_ENDPOINTS = tuple(
         "IAM",
         "IAM_BETA",  # service accounts
         "KMS",
+        "MONITORING",
         "RESOURCE_MANAGER",
         "SECRET_MANAGER",
         "SERVICE_USAGE",

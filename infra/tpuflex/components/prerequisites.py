@@ -10,6 +10,7 @@ import pulumi
 from pulumi import UNKNOWN
 from pulumi_gcp import projects
 
+from tpuflex.alerts.rules import alert_rules
 from tpuflex.boot.places import weights_bucket
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.existing_key import ExistingKey, ExistingKeyArgs
@@ -18,6 +19,7 @@ from tpuflex.components.existing_secrets import require_not_own as require_not_o
 from tpuflex.components.given import Given, labels_of, when_known
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.inputs import inputs_of
+from tpuflex.components.monitoring import Monitoring, MonitoringArgs
 from tpuflex.components.network import Network, NetworkArgs
 from tpuflex.components.readable_weights import readable_weights
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
@@ -141,6 +143,7 @@ class Prerequisites:
             ),
             after_services,
         )
+        self._monitoring = _monitoring(name, given, names, state_id, after_services)
         self._reader = self.identity.member if settings.identity.manage_grants else None
         self.bucket = weights_bucket(settings, names)
         self._weights = readable_weights(
@@ -190,6 +193,7 @@ class Prerequisites:
         """What must be created before the slice, and deleted only after it."""
         return [
             *self._services,
+            *self._monitoring,
             *self.network.barriers,
             *self.identity.grants,
             *self._weights.barriers,
@@ -221,6 +225,29 @@ class Prerequisites:
                 raise pulumi.RunError(str(error)) from error
 
         return pulumi.Output.all(*existing).apply(run)
+
+
+def _monitoring(
+    name: str,
+    given: Given,
+    names: Names,
+    state_id: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> list[Monitoring]:
+    """The endpoint's alert policies and dashboard, if it has them."""
+    settings = given.settings
+    if not settings.monitoring.alert_policies:
+        return []
+    args = MonitoringArgs(
+        names=names,
+        state_id=state_id,
+        project=settings.project,
+        model=settings.model.name,
+        rules=alert_rules(settings),
+        notification_channels=settings.monitoring.notification_channels,
+        labels=labels_of(given),
+    )
+    return [Monitoring(f"{name}-monitoring", args, opts)]
 
 
 def _services(settings: StackSettings) -> ApiServicesArgs:

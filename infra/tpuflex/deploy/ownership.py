@@ -120,7 +120,7 @@ def _read(cloud: Connection, kind: Kind, name: str) -> Iterator[CloudResource]:
         answer = kind.client(cloud.apis()).call("GET", kind.root + id_)
     except (NotFoundError, ServiceDisabledError):
         return
-    yield described(kind, answer, name=name, place=settings.region, id_=id_)
+    yield described(kind, answer, place=settings.region, id_=id_)
 
 
 def _foreign(

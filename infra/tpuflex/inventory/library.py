@@ -158,7 +158,7 @@ def read_library_bucket(apis: Apis, name: str, project: str) -> CloudResource:
         AccessError, ApiError: it cannot be determined.
     """
     answer = apis.storage.call("GET", f"{BUCKET.root}{name}")
-    found = described(BUCKET, answer, name=name, place="", id_=name)
+    found = described(BUCKET, answer, place="", id_=name)
     if found.marker.owner != library_names(project).owner:
         raise _unmarked(f"bucket gs://{name}", project, OWN_BUCKET)
     return found
@@ -173,8 +173,7 @@ def read_library_secret(apis: Apis, secret: str, project: str) -> CloudResource:
         AccessError, ApiError: it cannot be determined.
     """
     answer = apis.secretmanager.call("GET", f"{SECRET.root}{secret}")
-    name = secret.rpartition("/")[2]
-    found = described(SECRET, answer, name=name, place="", id_=secret)
+    found = described(SECRET, answer, place="", id_=secret)
     if found.marker.owner != library_names(project).owner:
         hint = Advice(
             "They may know its value. Find out who it was and delete it; then: {library_up}"

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from tpuflex.duration import Duration, format_duration
 from tpuflex.errors import Finding
-from tpuflex.settings.base import Frozen
+from tpuflex.queued_resource.limits import PROJECT_PATTERN
+from tpuflex.settings.base import Frozen, Remedy
 from tpuflex.settings.policy_section import Usd
 
 #: A time that a condition has to last. Whoever watches looks a few times in it.
@@ -19,6 +20,12 @@ Held = Annotated[Duration, Field(ge=timedelta(seconds=10), le=timedelta(days=1))
 Window = Annotated[Duration, Field(ge=timedelta(minutes=2), le=timedelta(days=1))]
 #: vLLM counts no first token apart that comes later than the last of its edges.
 FirstToken = Annotated[float, Field(gt=0, le=2560)]
+#: Of an alert policy (https://cloud.google.com/monitoring/quotas).
+MOST_CHANNELS = 16
+NotificationChannel = Annotated[
+    str,
+    Field(pattern=rf"^projects/(?:{PROJECT_PATTERN}|[0-9]+)/notificationChannels/[0-9]+$"),
+]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -109,9 +116,24 @@ class MonitoringSettings(Frozen):
     thresholds: AlertThresholds = AlertThresholds()
     """From where on alerts fire."""
 
+    export_metrics: bool = True
+
+    alert_policies: bool = False
+    """Whether the stack has a dashboard and an alert policy per rule in Cloud Monitoring, over what
+    its hosts write there."""
+
+    notification_channels: Annotated[
+        tuple[NotificationChannel, ...],
+        Remedy("Write names as `gcloud beta monitoring channels list` shows them."),
+    ] = Field(default=(), max_length=MOST_CHANNELS)
+    """Notification channels of yours, `projects/PROJECT/notificationChannels/NUMBER`, that Google
+    tells when an alert of its policies opens and closes. They are neither made, changed nor
+    deleted."""
+
 
 def monitoring_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
-    """What of the thresholds cannot be honoured together."""
+    """What cannot be honoured together."""
+    yield from _policy_findings(monitoring)
     limits, key = monitoring.thresholds, "tpuflex:monitoring.thresholds"
     if limits.first_token_short >= limits.first_token_long:
         yield Finding(
@@ -126,4 +148,28 @@ def monitoring_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
             f"{limits.first_token_slow:g} s is not less than first_token_very_slow"
             f" ({limits.first_token_very_slow:g} s)",
             "Write less, or more there.",
+        )
+
+
+def _policy_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
+    channels = monitoring.notification_channels
+    if monitoring.alert_policies and not monitoring.export_metrics:
+        yield Finding(
+            "tpuflex:monitoring.alert_policies",
+            "its policies would look at metrics that tpuflex:monitoring.export_metrics: false keeps"
+            " the hosts from writing",
+            "Write export_metrics: true, or leave alert_policies out: `tpuflex alerts` judges the"
+            " rules without Cloud Monitoring.",
+        )
+    if channels and not monitoring.alert_policies:
+        yield Finding(
+            "tpuflex:monitoring.notification_channels",
+            "no policy of the stack would tell them anything",
+            "Write alert_policies: true, or leave them out.",
+        )
+    if twice := [each for each in dict.fromkeys(channels) if channels.count(each) > 1]:
+        yield Finding(
+            "tpuflex:monitoring.notification_channels",
+            f"{twice[0]} stands there twice",
+            "Write it once.",
         )

@@ -1,0 +1,216 @@
+"""Alert policies of Cloud Monitoring and a dashboard, made of the rules of
+:mod:`tpuflex.alerts.rules`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pulumi
+from pulumi_gcp import monitoring
+
+from tpuflex.alerts.conditions import AllOf, AnyOf, Compared, Condition, Increase, ShareAbove
+from tpuflex.alerts.promql import Dialect, cloud_monitoring, gauge, increase, promql, share_above
+from tpuflex.alerts.rules import AlertRule
+from tpuflex.components.inputs import inputs_of
+from tpuflex.components.ownership import labels
+from tpuflex.duration import format_duration, google_duration
+from tpuflex.naming import Names
+
+#: Hosts write a point a minute, so nothing is new more often.
+EVALUATED_EVERY = timedelta(minutes=1)
+#: An incident ends when a run has ended and nothing more is written; Google's shortest.
+AUTO_CLOSE = timedelta(minutes=30)
+SEVERITIES = {"page": "CRITICAL", "ticket": "WARNING"}
+#: Of the grid of a dashboard's tiles.
+_COLUMNS = 48
+_WIDTH, _HEIGHT = 24, 16
+_HEAD_HEIGHT = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitoringArgs:
+    """Inputs of :class:`Monitoring`."""
+
+    names: Names
+    """Physical names."""
+
+    state_id: pulumi.Input[str]
+    """Id of the state that makes them."""
+
+    project: str
+    """Google Cloud project id."""
+
+    model: str
+    """Name of the served model."""
+
+    rules: tuple[AlertRule, ...]
+    """The rules, those among them that Cloud Monitoring can judge."""
+
+    notification_channels: tuple[str, ...]
+    """Whom Google tells: channels that are there, by their full names."""
+
+    labels: pulumi.Input[Mapping[str, str]] | None
+    """Labels of the user's."""
+
+
+class Monitoring(pulumi.ComponentResource):
+    """An alert policy per rule that Cloud Monitoring can judge, and a dashboard of what they look
+    at.
+
+    The metrics need not exist yet: they come with the first point that a host writes.
+
+    Attributes:
+        policies: the policies by the name of their rule.
+        dashboard: the dashboard.
+    """
+
+    policies: Mapping[str, monitoring.AlertPolicy]
+    dashboard: monitoring.Dashboard
+
+    def __init__(
+        self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        rules = {rule.name: rule for rule in args.rules if rule.cloud_condition is not None}
+        shown = inputs_of(args) | {"rules": list(rules)}
+        super().__init__("tpuflex:index:Monitoring", name, shown, opts)
+        dialect = cloud_monitoring(args.names.stack, args.names.node_pattern)
+        self.policies = {
+            rule: self._policy(f"{name}-{rule}", row, dialect, args) for rule, row in rules.items()
+        }
+        marks = labels(args.names, args.state_id, args.labels)
+        self.dashboard = monitoring.Dashboard(
+            name,
+            project=args.project,
+            dashboard_json=pulumi.Output.from_input(marks).apply(
+                lambda found: json.dumps(
+                    {
+                        "displayName": args.names.shown(),
+                        "labels": found,
+                        "mosaicLayout": layout(rules.values(), dialect, args.names, args.model),
+                    }
+                )
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({"dashboard": self.dashboard.id})
+
+    def _policy(
+        self, name: str, rule: AlertRule, dialect: Dialect, args: MonitoringArgs
+    ) -> monitoring.AlertPolicy:
+        condition = rule.cloud_condition
+        assert condition is not None  # noqa: S101 - others are left out
+        promql_condition = monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
+            query=promql(condition, dialect),
+            duration=google_duration(rule.held),
+            evaluation_interval=google_duration(EVALUATED_EVERY),
+            alert_rule=rule.name,
+            rule_group=args.names.shown(),
+            labels={"severity": rule.severity},
+            disable_metric_validation=True,
+        )
+        return monitoring.AlertPolicy(
+            name,
+            project=args.project,
+            display_name=args.names.shown(rule.name),
+            combiner="OR",
+            conditions=[
+                monitoring.AlertPolicyConditionArgs(
+                    display_name=rule.name, condition_prometheus_query_language=promql_condition
+                )
+            ],
+            severity=SEVERITIES[rule.severity],
+            documentation=monitoring.AlertPolicyDocumentationArgs(
+                content=documentation(rule, args.names, args.model),
+                mime_type="text/markdown",
+                subject=f"{rule.name}: {args.names.shown()}",
+            ),
+            alert_strategy=monitoring.AlertPolicyAlertStrategyArgs(
+                auto_close=google_duration(AUTO_CLOSE)
+            ),
+            notification_channels=list(args.notification_channels),
+            user_labels=labels(args.names, args.state_id, args.labels),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def documentation(rule: AlertRule, names: Names, model: str) -> str:
+    """What is in a notification: what is so, what to type next, and where more is written."""
+    advice = rule.next.for_stack(names.stack, {})
+    part = "Cloud Monitoring sees a part of that; `tpuflex alerts` sees all of it.\n\n"
+    return (
+        f"{rule.summary}\n\n"
+        f"{part if rule.in_cloud else ''}"
+        f"Endpoint: {model}, stack {names.stack} of {names.project}.\n\n"
+        f"Next: {advice}\n\n"
+        f"Runbook: `tpuflex docs {rule.runbook}`"
+    )
+
+
+def layout(
+    rules: Iterable[AlertRule], dialect: Dialect, names: Names, model: str
+) -> dict[str, Any]:
+    """The tiles of the dashboard: a chart for each rule, of what its condition compares.
+
+    Nothing in it is zero or empty: Cloud Monitoring answers without that, and each preview would
+    show a change.
+    """
+    text = f"{model}, stack {names.stack} of {names.project}. Made by tpuflex; `tpuflex status`, "
+    head = {
+        "width": _COLUMNS,
+        "height": _HEAD_HEIGHT,
+        "widget": {"text": {"content": text + "`tpuflex alerts` and `tpuflex metrics` say more."}},
+    }
+    charts = [
+        _placed(index, {"title": f"{rule.name}: {rule.summary}", "xyChart": _chart(rule, dialect)})
+        for index, rule in enumerate(rules)
+    ]
+    return {"columns": _COLUMNS, "tiles": [head, *charts]}
+
+
+def _placed(index: int, widget: dict[str, Any]) -> dict[str, Any]:
+    row, column = divmod(index, _COLUMNS // _WIDTH)
+    place = {"xPos": column * _WIDTH, "yPos": _HEAD_HEIGHT + row * _HEIGHT}
+    taken = {key: value for key, value in place.items() if value}
+    return {"width": _WIDTH, "height": _HEIGHT, **taken, "widget": widget}
+
+
+def _chart(rule: AlertRule, dialect: Dialect) -> dict[str, Any]:
+    """What decides: shares, which have a scale of their own, else what has a limit, else all."""
+    condition = rule.cloud_condition
+    assert condition is not None  # noqa: S101 - others are left out
+    compared = list(_compared(condition))
+    shares: list[Compared | Increase | ShareAbove] = [
+        each for each in compared if isinstance(each, ShareAbove)
+    ]
+    drawn = shares or [each for each in compared if each.limit] or compared
+    limits = dict.fromkeys(each.limit for each in drawn if each.limit)
+    return {
+        "dataSets": [
+            {"plotType": "LINE", "timeSeriesQuery": {"prometheusQuery": _value(each, dialect)}}
+            for each in drawn
+        ],
+        **({"thresholds": [{"value": limit} for limit in limits]} if limits else {}),
+    }
+
+
+def _compared(condition: Condition) -> Iterator[Compared | Increase | ShareAbove]:
+    """The comparisons that ``condition`` is made of."""
+    if isinstance(condition, AllOf | AnyOf):
+        for each in condition.of:
+            yield from _compared(each)
+    else:
+        yield condition
+
+
+def _value(compared: Compared | Increase | ShareAbove, dialect: Dialect) -> str:
+    """What is compared, as a query."""
+    if isinstance(compared, Compared):
+        return gauge(compared.signal, dialect)
+    window = format_duration(compared.window)
+    if isinstance(compared, Increase):
+        return increase(compared.signal, dialect, window)
+    return share_above(compared.signal, compared.edge, dialect, window)
