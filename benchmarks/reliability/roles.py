@@ -105,6 +105,7 @@ _CHANGED: Edits = {
     "network": {"allowed_cidrs": ["10.0.0.0/8"]},
     "serving": {"env": {"VLLM_CPU_KVCACHE_SPACE": "2"}},
 }
+_WATCHED: Edits = {"monitoring": {"alert_policies": True}}
 _IN_LIBRARY: Edits = {"model": {"weights": {"bucket": "library"}}}
 #: Whatever `doctor` examines, so that it finds nothing amiss but what is taken away.
 _DOCTOR = (Command.DOCTOR, *EXAMINED)
@@ -118,6 +119,14 @@ SITUATIONS: Mapping[str, Situation] = {
     "up": Situation((Command.UP,), _UNCHECKED, Start.NEW),
     "up with egress: internet": Situation(
         (Command.UP,), _UNCHECKED, Start.NEW, stack=_INTERNET, change=_INTERNET, only=When.NAT
+    ),
+    "up with alert policies": Situation(
+        (Command.UP,),
+        _UNCHECKED,
+        Start.NEW,
+        stack=_WATCHED,
+        change=_WATCHED,
+        only=When.ALERT_POLICIES,
     ),
     "up of a stack that is up": Situation((Command.UP,), ("up",)),
     "up of a changed stack": Situation(
@@ -200,6 +209,15 @@ SITUATIONS: Mapping[str, Situation] = {
         codes=frozenset({ACCESS, UNPROVED}),
         tells=True,
         only=When.NAT,
+    ),
+    "down with alert policies": Situation(
+        (Command.DOWN,),
+        ("down",),
+        stack=_WATCHED,
+        change=_WATCHED,
+        codes=frozenset({ACCESS, UNPROVED}),
+        tells=True,
+        only=When.ALERT_POLICIES,
     ),
     "doctor": Situation(_DOCTOR, ("doctor",), client=True, tells=True),
     "zones": Situation((Command.ZONES,), ("zones",), Start.NEW, client=True, tells=True),

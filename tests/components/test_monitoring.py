@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
+import series
 
 from tests.components.pulumi_plan import Plan
 from tests.unit.stack_sections import sections
@@ -18,9 +17,6 @@ from tpuflex.alerts.rules import alert_rules
 from tpuflex.components.monitoring import EVALUATED_EVERY
 from tpuflex.naming import Names
 from tpuflex.settings.load import parse
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "startup"))
-import series  # noqa: E402 - what runs on hosts stands alone
 
 Deploy = Callable[..., Plan]
 Compare = Callable[[Plan, str], None]
@@ -132,7 +128,7 @@ def test_a_notification_says_what_to_do(plan: Plan) -> None:
         assert rule.summary in content
         assert settings.model.name in content
         assert "Next: `tpuflex " in content
-        assert f"`tpuflex docs {rule.runbook}`" in content
+        assert f"`tpuflex docs runbooks/{rule.runbook}`" in content
         assert ("sees a part" in content) is (rule.in_cloud is not None)
 
 

@@ -1,5 +1,4 @@
-"""Alert policies and dashboards, to which Google gives their ids: found by what they are called, and
-by their marks."""
+"""Alert policies and dashboards, whose ids Google gives: found by display name and marks."""
 
 from __future__ import annotations
 

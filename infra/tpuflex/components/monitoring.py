@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pulumi
 from pulumi_gcp import monitoring
 
-from tpuflex.alerts.conditions import AllOf, AnyOf, Compared, Condition, Increase, ShareAbove
+from tpuflex.alerts.conditions import Compared, Increase, ShareAbove, parts_of
 from tpuflex.alerts.promql import Dialect, cloud_monitoring, gauge, increase, promql, share_above
 from tpuflex.alerts.rules import AlertRule
 from tpuflex.components.inputs import inputs_of
@@ -146,7 +146,7 @@ def documentation(rule: AlertRule, names: Names, model: str) -> str:
         f"{part if rule.in_cloud else ''}"
         f"Endpoint: {model}, stack {names.stack} of {names.project}.\n\n"
         f"Next: {advice}\n\n"
-        f"Runbook: `tpuflex docs {rule.runbook}`"
+        f"Runbook: `tpuflex docs runbooks/{rule.runbook}`"
     )
 
 
@@ -182,7 +182,7 @@ def _chart(rule: AlertRule, dialect: Dialect) -> dict[str, Any]:
     """What decides: shares, which have a scale of their own, else what has a limit, else all."""
     condition = rule.cloud_condition
     assert condition is not None  # noqa: S101 - others are left out
-    compared = list(_compared(condition))
+    compared = list(parts_of(condition))
     shares: list[Compared | Increase | ShareAbove] = [
         each for each in compared if isinstance(each, ShareAbove)
     ]
@@ -195,15 +195,6 @@ def _chart(rule: AlertRule, dialect: Dialect) -> dict[str, Any]:
         ],
         **({"thresholds": [{"value": limit} for limit in limits]} if limits else {}),
     }
-
-
-def _compared(condition: Condition) -> Iterator[Compared | Increase | ShareAbove]:
-    """The comparisons that ``condition`` is made of."""
-    if isinstance(condition, AllOf | AnyOf):
-        for each in condition.of:
-            yield from _compared(each)
-    else:
-        yield condition
 
 
 def _value(compared: Compared | Increase | ShareAbove, dialect: Dialect) -> str:

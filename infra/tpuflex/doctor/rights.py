@@ -91,6 +91,10 @@ def what_holds(settings: StackSettings) -> Iterator[When]:
         yield When.NO_BUCKET_ROLES
     if settings.model.weights.existing is not None:
         yield When.EXISTING_WEIGHTS
+    if settings.monitoring.alert_policies:
+        yield When.ALERT_POLICIES
+    if settings.monitoring.notification_channels:
+        yield When.CHANNELS
     if settings.pulls_own_image:
         yield When.OWN_IMAGES
     if TLS_CERTIFICATE in settings.secrets.roles:

@@ -62,6 +62,8 @@ class When(StrEnum):
     EXISTING_GRANTS = "grants that others make"
     EXISTING_APIS = "APIs that others enable"
     EXISTING_KEY = "a key of yours"
+    ALERT_POLICIES = "alert policies"
+    CHANNELS = "notification channels"
     NO_BUCKET = "no bucket of its own"  #: weights elsewhere, and no programs kept in one
     NO_BUCKET_ROLES = "no role on a bucket"  #: nor one on the bucket that holds its weights
     EXISTING_WEIGHTS = "weights in a bucket of yours"  #: `up` may find them there

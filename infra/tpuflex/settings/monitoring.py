@@ -116,8 +116,6 @@ class MonitoringSettings(Frozen):
     thresholds: AlertThresholds = AlertThresholds()
     """From where on alerts fire."""
 
-    export_metrics: bool = True
-
     alert_policies: bool = False
     """Whether the stack has a dashboard and an alert policy per rule in Cloud Monitoring, over what
     its hosts write there."""

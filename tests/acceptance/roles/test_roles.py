@@ -50,6 +50,8 @@ def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
         ("preview --refresh", "storage.buckets.getIamPolicy"),
         ("up", "iam.serviceAccounts.actAs"),
         ("up", "resourcemanager.projects.setIamPolicy"),
+        ("up with alert policies", "monitoring.alertPolicies.create"),
+        ("down with alert policies", "monitoring.dashboards.list"),
         ("down", "tpu.nodes.delete"),
         # What was not compared, and what was not looked for.
         ("down", "iam.serviceAccounts.get"),
