@@ -113,9 +113,6 @@ class MonitoringSettings(Frozen):
     minute, as `workload.googleapis.com/vllm/…`. A host writes 7 MiB in a month; Google charges
     nothing for the first 150 MiB of a billing account."""
 
-    thresholds: AlertThresholds = AlertThresholds()
-    """From where on alerts fire."""
-
     alert_policies: bool = False
     """Whether the stack has a dashboard and an alert policy per rule in Cloud Monitoring, over what
     its hosts write there."""
@@ -127,6 +124,9 @@ class MonitoringSettings(Frozen):
     """Notification channels of yours, `projects/PROJECT/notificationChannels/NUMBER`, that Google
     tells when an alert of its policies opens and closes. They are neither made, changed nor
     deleted."""
+
+    thresholds: AlertThresholds = AlertThresholds()
+    """From where on alerts fire."""
 
 
 def monitoring_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
