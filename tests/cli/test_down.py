@@ -55,6 +55,21 @@ def gone() -> TpuflexError:
     return failure("destroy", [Note("error", GONE, "vllm-weights")], "")
 
 
+def test_a_plan_to_destroy_has_a_digest(cloud: Connection) -> None:
+    """It is another one if anything else would go or be kept, and the same whatever state the slice
+    is in meanwhile."""
+
+    def digest(*items: Item, kept: tuple[str, ...] = ()) -> str:
+        planned = replace(PLANNED, before=Inventory(items, kept=kept))
+        return DownPlan(StackWeights(cloud), planned).digest
+
+    bucket = Item("bucket", "weights", "us-east5", "")
+    active, suspended = (Item("queued resource", "q", "z", state) for state in ("ACTIVE", "FAILED"))
+
+    assert digest(active, bucket) == digest(bucket, suspended)
+    assert len({digest(), digest(bucket), digest(active), digest(bucket, kept=("n",))}) == 4
+
+
 def test_the_state_is_read_again_and_the_rest_deleted() -> None:
     """A bucket whose delete answer was lost does not stop `down` for good."""
     run, said = Run(gone()), list[str]()

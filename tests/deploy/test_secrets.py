@@ -12,11 +12,19 @@ from tpuflex.deploy.secrets import (
     AddedVersion,
     ListedVersion,
     list_secrets,
+    plan_rotation,
     put_secret,
     require_containers,
     require_own_secret,
+    rotate_secret,
 )
-from tpuflex.errors import NotFoundError, SettingsError, UsageError
+from tpuflex.errors import (
+    InterruptedByUser,
+    NotFoundError,
+    PlanChangedError,
+    SettingsError,
+    UsageError,
+)
 from tpuflex.google.secrets import SecretVersion
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 from tpuflex.operate.endpoint_connection import api_key
@@ -68,6 +76,44 @@ def test_versions_are_listed(doctor: Doctor) -> None:
         (API_KEY, 2): "ENABLED",
         (METRICS_KEY, 3): "MISSING, in projects/acme-vault/secrets/collector",
     }
+
+
+def test_a_key_is_rotated(doctor: Doctor) -> None:
+    """The next version gets a new key, once that is agreed to; the old one stays as it is, and the
+    stack file says which is used. Another number than was expected adds nothing."""
+    cloud, secret = doctor.cloud, doctor.cloud.secret(API_KEY)
+    parent, _, name = secret.rpartition("/")
+    doctor.call("POST", f"v1/{parent}?secretId={name}", {"replication": {"automatic": {}}})
+    cloud.secrets.add_version(secret, "old")
+    plan = plan_rotation(cloud, API_KEY)
+    with pytest.raises(InterruptedByUser):
+        rotate_secret(cloud, API_KEY, consent=lambda _question: False)
+    with pytest.raises(PlanChangedError, match=r"version 2, and 3 was expected"):
+        rotate_secret(cloud, API_KEY, consent=agree, expected=3)
+    added = rotate_secret(cloud, API_KEY, consent=agree, expected=plan.number)
+
+    assert (plan.pinned, plan.number, added.version.number) == (1, 2, 2)
+    assert cloud.secrets.access(f"{secret}/versions/1") == "old"
+    assert len(cloud.secrets.access(f"{secret}/versions/2")) == 43
+    assert api_key(cloud) == "old"
+    assert plan_rotation(cloud, API_KEY).number == 3
+
+
+def test_what_is_not_rotated(doctor: Doctor) -> None:
+    """A value that tpuflex does not make, and the keys of several clients, which one new key would
+    take back."""
+    cloud, secret = doctor.cloud, doctor.cloud.secret(API_KEY)
+    parent, _, name = secret.rpartition("/")
+    doctor.call("POST", f"v1/{parent}?secretId={name}", {"replication": {"automatic": {}}})
+    cloud.secrets.add_version(secret, "one\nother")
+    certificate = with_(cloud.stack, secrets={"api_key_version": 1, "tls_certificate_version": 1})
+
+    with pytest.raises(UsageError, match="several clients"):
+        plan_rotation(cloud, API_KEY)
+    with pytest.raises(UsageError, match="is yours"):
+        plan_rotation(replace(cloud, stack=certificate), TLS_CERTIFICATE)
+    with pytest.raises(SettingsError):
+        plan_rotation(cloud, METRICS_KEY)
 
 
 def test_what_somebody_has_deleted_is_seen(doctor: Doctor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -193,6 +194,17 @@ class Tokens(click.IntRange):
 
         number = suffixed_number(value) if isinstance(value, str) else None
         return int(super().convert(value if number is None else number, param, ctx))
+
+
+def sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Callback of an option that takes a SHA-256, or nothing.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    if value and not re.fullmatch("[0-9a-f]{64}", value):
+        raise click.BadParameter("a SHA-256 has 64 hex digits, in lower case.")
+    return value
 
 
 class FiniteRange(click.FloatRange):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tpuflex.deploy.library import library_down, library_status, library_up
     from tpuflex.deploy.many_teardowns import down_many
     from tpuflex.deploy.restarts import Restart, reboot, restart
-    from tpuflex.deploy.secrets import ensure_secrets, list_secrets, put_secret
+    from tpuflex.deploy.secrets import ensure_secrets, list_secrets, put_secret, rotate_secret
     from tpuflex.deploy.stack_preview import Preview, preview
     from tpuflex.deploy.stack_up import UpResult, up
     from tpuflex.deploy.state_recovery import recover
@@ -39,6 +39,7 @@ _MODULES = {
     "reboot": "restarts",
     "recover": "state_recovery",
     "restart": "restarts",
+    "rotate_secret": "secrets",
     "sweep": "leftovers",
     "up": "stack_up",
 }
@@ -60,6 +61,7 @@ __all__ = [
     "reboot",
     "recover",
     "restart",
+    "rotate_secret",
     "sweep",
     "up",
 ]

@@ -12,11 +12,12 @@ from tpuflex.deploy.ownership import require_containers_owned, require_free_name
 from tpuflex.deploy.plan import require_no_secret_replaced
 from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.deploy.stack_run import SECRETS, StackRun
-from tpuflex.errors import Finding, NotFoundError, SettingsError, UsageError
+from tpuflex.errors import Finding, NotFoundError, PlanChangedError, SettingsError, UsageError
 from tpuflex.google.existing_secret import state_of
-from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE
+from tpuflex.google.secrets import new_key
+from tpuflex.naming import MADE_SECRET_ROLES, SECRET_ROLES, TLS_CERTIFICATE
 from tpuflex.settings.secrets import existing_secret_setting, version_setting
-from tpuflex.stack.progress import silent
+from tpuflex.stack.progress import require_consent, silent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,6 +44,34 @@ class AddedVersion:
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex secrets put --json`` prints."""
         return {"name": self.version.name, "version": self.version.number}
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What :func:`rotate_secret` would do.
+
+    Attributes:
+        role: the role of the secret.
+        secret: its name in Secret Manager.
+        pinned: the version that the stack file has.
+        number: the version that gets a new key.
+    """
+
+    role: SecretRole
+    secret: str
+    pinned: int
+    number: int
+
+    def to_json(self) -> dict[str, object]:
+        """It as a document."""
+        return {
+            "role": self.role,
+            "secret": self.secret,
+            "pinned": self.pinned,
+            "adds": self.number,
+            "then": f"write {version_setting(self.role)}: {self.number} below tpuflex:secrets in"
+            " the stack file; the next `up` gives hosts the new key, and ends the old one",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +138,57 @@ def put_secret(
     require_value(role, value, cloud.now())
     ensure_containers(cloud, report, consent=consent)
     return AddedVersion(role, cloud.secrets.add_version(cloud.secret(role), value))
+
+
+def plan_rotation(cloud: Connection, role: SecretRole) -> Rotation:
+    """What :func:`rotate_secret` would do; nothing is changed.
+
+    Raises:
+        SettingsError: the stack has no such secret of its own.
+        UsageError: its value is not made by tpuflex, or has the keys of several clients.
+        NotFoundError: the secret, or the version that the stack file has, is not there yet.
+        TpuflexError: Secret Manager refused.
+    """
+    require_own_secret(cloud.stack, role)
+    if role not in MADE_SECRET_ROLES:
+        raise UsageError(f"The value of {role} is yours: `tpuflex secrets put {role}` adds it.")
+    pinned = cloud.stack.settings.secrets.versions[role]
+    secret = cloud.secret(role)
+    number = max((each.number for each in cloud.secrets.list_versions(secret)), default=0) + 1
+    if "\n" in cloud.secrets.access(f"{secret}/versions/{pinned}").strip():
+        raise UsageError(
+            f"{role} has the keys of several clients, a line each; one new key would take them all"
+            f" back: `tpuflex secrets put {role}` adds a version with the lines that are to stay."
+        )
+    return Rotation(role, cloud.stack.names.secret(role), pinned, number)
+
+
+def rotate_secret(
+    cloud: Connection, role: SecretRole, *, consent: Consent, expected: int | None = None
+) -> AddedVersion:
+    """Add a version with a new random key to the stack's own secret for ``role``. Hosts go on with
+    the old one until the stack file has the new number, and an `up` has given it to them.
+
+    Args:
+        cloud: the stack's cloud.
+        role: what the secret is for.
+        consent: asked before the version is added.
+        expected: the number that it has to get; None for any.
+
+    Raises:
+        PlanChangedError: it would get another number; nothing was added.
+        InterruptedByUser: there is no consent.
+        TpuflexError: as :func:`plan_rotation`.
+    """
+    plan = plan_rotation(cloud, role)
+    if expected not in (None, plan.number):
+        raise PlanChangedError(
+            f"{plan.secret} would get version {plan.number}, and {expected} was expected: somebody"
+            " else has added one. Nothing was added."
+        )
+    require_consent(consent, f"Add version {plan.number} of {plan.secret} with a new key?")
+    secret = cloud.secret(role)
+    return AddedVersion(role, cloud.secrets.ensure_version(secret, plan.number, new_key))
 
 
 def require_value(role: SecretRole, value: str, now: datetime) -> None:

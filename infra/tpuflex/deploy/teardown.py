@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from tpuflex.errors import (
     ConflictError,
     EngineError,
     NotFoundError,
+    PlanChangedError,
     TpuflexError,
 )
 from tpuflex.inventory.kinds import KINDS
@@ -245,11 +248,27 @@ class DownPlan:
         """Whether there is nothing to do."""
         return self.planned.nothing and self.weights is None and not self.copies
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256, in hex, of what goes and of what is kept: the same for two plans that would
+        do the same, whatever state the slice is in meanwhile."""
+        planned = self.planned
+        found = {
+            "steps": planned.plan.digest,
+            "items": sorted([item.kind, item.location, item.name] for item in planned.to_destroy),
+            "kept": sorted([*map(str, planned.not_deleted), *planned.before.kept]),
+            "weights": None if self.weights is None else self.weights.to_json(),
+            "copies": _copies(self.copies),
+        }
+        text = json.dumps(found, sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex down --dry-run --json`` prints."""
         document: dict[str, object] = {
             "stack": self.home.cloud.stack.name,
             "destroyed": False,
+            "digest": self.digest,
             **_document(self.planned, self.planned.before),
             "to_destroy": [item.to_json() for item in self.planned.to_destroy],
             "purged_weights": None if self.weights is None else self.weights.to_json(),
@@ -316,6 +335,7 @@ def down(
     *,
     consent: Consent,
     purge_weights: bool = False,
+    expected: str = "",
 ) -> Down:
     """Destroy the stack of ``cloud`` and prove that nothing of it is left.
 
@@ -324,8 +344,10 @@ def down(
         report: is told what will be destroyed, and then how far it is.
         consent: asked for the stack's name, unless there is nothing to do.
         purge_weights: whether the weights go, too, that outlive the stack.
+        expected: the digest of the only plan that may run; empty for any.
 
     Raises:
+        PlanChangedError: the plan is another one; nothing was deleted.
         ConflictError: the slice is ACTIVE, and its deletion protection is on; or the weights that
             are to go may be of use to others.
         InterruptedByUser: the stack's name was not typed.
@@ -340,6 +362,12 @@ def down(
         raise protected_error(planned.serving)
     plan = _plan(cloud, planned, purge_weights=purge_weights)
     report(plan)
+    if expected and plan.digest != expected:
+        raise PlanChangedError(
+            "What is there is not what was approved, and nothing was deleted: the plan's digest is"
+            f" {plan.digest}, and {expected} was expected.",
+            hint=Advice("`{down} --dry-run --json` gives the plan as it is now."),
+        )
     if not plan.nothing:
         require_name(consent, "stack's name", cloud.stack.name)
     here = () if plan.weights is None else ((plan.home, plan.weights),)

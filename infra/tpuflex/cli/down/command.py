@@ -9,7 +9,7 @@ import click
 
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
+from tpuflex.cli.options import as_json, assume_yes, pass_invocation, sha256, stack_name, verbose
 from tpuflex.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -80,6 +80,14 @@ def _labels(
     help="Do not wait until the server has answered what it has begun.",
 )
 @click.option("--dry-run", is_flag=True, help="List what would be destroyed, and stop.")
+@click.option(
+    "--expect",
+    metavar="DIGEST",
+    default="",
+    callback=sha256,
+    help="Go on only if the plan is the one with this digest, which `--dry-run --json` gives; "
+    "otherwise nothing is deleted, and the exit code is 12.",
+)
 @stack_name
 @as_json
 @assume_yes
@@ -93,6 +101,7 @@ def down(
     purge_weights: bool,
     now: bool,
     dry_run: bool,
+    expect: str,
 ) -> int:
     """Destroy everything of the stack and prove that nothing is left.
 
@@ -120,6 +129,8 @@ def down(
         raise click.UsageError("--all and --stack contradict each other: give one of them.")
     if purge_weights and (every or not selection.everything):
         raise click.UsageError("--purge-weights works on one stack, without conditions.")
+    if expect and (every or not selection.everything or dry_run):
+        raise click.UsageError("--expect works on one stack, without conditions or --dry-run.")
 
     def connect(stack: Stack) -> Connection:
         cloud = invocation.connect(stack)
@@ -129,7 +140,7 @@ def down(
         from tpuflex.cli.down.run import run_down
 
         cloud = connect(invocation.open_deployed(of_stack=True))
-        run_down(invocation, cloud, dry_run=dry_run, purge_weights=purge_weights)
+        run_down(invocation, cloud, dry_run=dry_run, purge_weights=purge_weights, expected=expect)
         return 0
     from tpuflex.cli.down.many import run_down_many
 

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 
 def run_down(
-    invocation: Invocation, cloud: Connection, *, dry_run: bool, purge_weights: bool = False
+    invocation: Invocation,
+    cloud: Connection,
+    *,
+    dry_run: bool,
+    purge_weights: bool = False,
+    expected: str = "",
 ) -> None:
-    """Destroy the stack of ``cloud``, or with ``dry_run`` only show what would be destroyed."""
+    """Destroy the stack of ``cloud``, or with ``dry_run`` only show what would be destroyed;
+    ``expected`` is as for :func:`down`."""
     output = invocation.output
     if dry_run:
         plan = plan_down(cloud, invocation.report, purge_weights=purge_weights)
@@ -34,7 +40,13 @@ def run_down(
         else:
             invocation.report(progress)
 
-    done = down(cloud, report, consent=invocation.consent, purge_weights=purge_weights)
+    done = down(
+        cloud,
+        report,
+        consent=invocation.consent,
+        purge_weights=purge_weights,
+        expected=expected,
+    )
     _show_left(output, done.plan.planned, cloud.stack.name)
     output.document(done.to_json())
     for there, removal in done.purged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +16,11 @@ from tpuflex.cli.options import (
     pass_invocation,
     stack_name,
 )
-from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
+from tpuflex.naming import MADE_SECRET_ROLES, SECRET_ROLES, TLS_CERTIFICATE, SecretRole
 from tpuflex.settings.secrets import version_setting
+
+if TYPE_CHECKING:
+    from tpuflex.deploy.secrets import AddedVersion
 
 
 @click.group(
@@ -84,6 +88,40 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     require_value(role, value, invocation.now())
     cloud = invocation.connect(stack)
     added = put_secret(cloud, role, value, invocation.report, consent=invocation.consent)
+    _show_added(invocation, role, added)
+
+
+@secrets.command(
+    examples=("tpuflex --stack prod secrets rotate api-key",),
+)
+@click.argument("role", type=click.Choice(MADE_SECRET_ROLES))
+@click.option(
+    "--expect",
+    type=click.IntRange(1),
+    metavar="VERSION",
+    help="Go on only if the new version gets this number; otherwise nothing is added, and the exit"
+    " code is 12.",
+)
+@stack_name
+@endpoint_name
+@as_json
+@assume_yes
+@pass_invocation
+def rotate(invocation: Invocation, role: SecretRole, expect: int | None) -> None:
+    """Add a version of a secret with a new random key, which is not shown.
+
+    Nothing changes for hosts and clients until the stack file has its number and `tpuflex up` has
+    given it to a host: the old key is good until then. An api-key with several lines is not
+    rotated: a new key would take those of all clients back.
+    """
+    from tpuflex.deploy.secrets import rotate_secret
+
+    cloud = invocation.connect(invocation.open_deployed(wrong_file=False), start=False)
+    added = rotate_secret(cloud, role, consent=invocation.consent, expected=expect)
+    _show_added(invocation, role, added)
+
+
+def _show_added(invocation: Invocation, role: SecretRole, added: AddedVersion) -> None:
     number = added.version.number
     invocation.output.document(added.to_json())
     invocation.output.result(

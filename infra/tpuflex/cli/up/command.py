@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
+from tpuflex.cli.options import as_json, assume_yes, pass_invocation, sha256, stack_name, verbose
 from tpuflex.doctor.side_by_side import DECISIVE
-
-
-def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
-    if value and not re.fullmatch("[0-9a-f]{64}", value):
-        raise click.BadParameter("a SHA-256 has 64 hex digits, in lower case.")
-    return value
 
 
 @click.command(
@@ -32,7 +24,7 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     "--accept-weights",
     metavar="SHA256",
     default="",
-    callback=_sha256,
+    callback=sha256,
     help="Serve the weights in the bucket whose manifest has this hash, although nothing here "
     "says that they are yours.",
 )
@@ -60,7 +52,7 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     "--expect",
     metavar="DIGEST",
     default="",
-    callback=_sha256,
+    callback=sha256,
     help="Go on only if the plan is the one with this digest, which `tpuflex preview` gives; "
     "otherwise nothing is changed, and the exit code is 12.",
 )
