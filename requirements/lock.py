@@ -15,10 +15,13 @@ FIRST = "requirements/dev.lock"
 #: Each lock, and what of pyproject.toml, or which other file, it is made of. Those after the first
 #: agree with the first, except for environments of their own.
 LOCKS = {
-    FIRST: ("--extra", "embedded", "--extra", "measure", "--group", "dev", "pyproject.toml"),
+    FIRST: (
+        *("--extra", "embedded", "--extra", "measure", "--extra", "mcp"),
+        *("--group", "dev", "pyproject.toml"),
+    ),
     "requirements/lowest.lock": (
         *("--resolution", "lowest-direct"),
-        *("--extra", "embedded", "--extra", "measure"),
+        *("--extra", "embedded", "--extra", "measure", "--extra", "mcp"),
         *("--group", "test", "--group", "build", "pyproject.toml"),
     ),
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -59,4 +60,7 @@ def test_other_blocks_are_compared() -> None:
     help of commands is generated. YAML is loaded, all of it, by test_blocks.py; a block without
     a language is a picture."""
     assert {block.page for block in blocks("text")} == {"docs/tutorial.md", "docs/cli.md"}
-    assert blocks("json") == []
+    for block in blocks("json"):  # how a client of `tpuflex mcp` starts it
+        (servers,) = json.loads(block.text).values()
+        assert block.page == "docs/how-to/assistants.md"
+        assert servers.keys() == {"tpuflex"}

@@ -44,6 +44,7 @@ RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
 MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"
 BENCHED = "puts load on a vLLM; tests/acceptance/vllm/test_bench.py measures the dev stack so"
 DIAGNOSED = "needs an endpoint that fails; tests/diagnosis/test_command.py types it at such"
+SERVED = "serves until Ctrl-C; tests/mcp_server/test_transports.py asks such a server"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -248,6 +249,10 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat alerts prometheus > chat.rules.yml",
             "tpuflex --stack chat alerts grafana > chat.json",
         ),
+    },
+    "docs/how-to/assistants.md": {
+        INSTALLING: ("pip install '/path/to/tpuflex[mcp]'",),
+        SERVED: ("tpuflex --stack chat mcp --http 8765",),
     },
     "docs/how-to/teardown.md": {
         HOW_TO: (

@@ -55,6 +55,7 @@ def asked(requirements: list[str]) -> set[str]:
 BASE = asked(PROJECT["dependencies"])
 EMBEDDED = asked(PROJECT["optional-dependencies"]["embedded"])
 MEASURE = asked(PROJECT["optional-dependencies"]["measure"])
+MCP = asked(PROJECT["optional-dependencies"]["mcp"])
 
 
 def distribution_of(module: str) -> str:
@@ -98,8 +99,9 @@ IMPORTED = {package: imported(package) for package in PACKAGES}
 @pytest.mark.parametrize("package", PACKAGES)
 def test_what_is_imported_is_asked_for(package: str) -> None:
     """Nothing comes along by accident, as what another distribution needs; what the embedded
-    cloud alone needs is its extra's, and so is what draws and archives."""
-    extra = {"embedded_cloud": EMBEDDED, "tpuflex": MEASURE}.get(package, set())
+    cloud alone needs is its extra's, and so is what draws and archives, and
+    what serves assistants."""
+    extra = {"embedded_cloud": EMBEDDED, "tpuflex": MEASURE | MCP}.get(package, set())
     allowed = BASE | extra
 
     assert IMPORTED[package] - allowed - ELSEWHERE.keys() == set()
@@ -112,7 +114,7 @@ def test_what_is_asked_for_is_imported() -> None:
         file.read_text() for file in (ROOT / "infra" / "embedded_cloud").rglob("*.py")
     )
 
-    assert (BASE | EMBEDDED | MEASURE) - everywhere == DATA.keys()
+    assert (BASE | EMBEDDED | MEASURE | MCP) - everywhere == DATA.keys()
     assert BASE & DATA.keys() == set()
     assert ELSEWHERE.keys() - everywhere == set()
     for module in DATA.values():

@@ -31,6 +31,7 @@ RANKS: dict[str, int] = {
     # The plugin's process answers for the provider, and for components in other languages.
     "plugin": 13,
     "cli": 13,
+    "mcp_server": 13,
     "__main__": 13,
     "remote": 12,
     "deploy": 12,
@@ -88,9 +89,10 @@ RANKS: dict[str, int] = {
     "": 0,
 }
 
-#: Reading a file is half of loading settings.
+#: Reading a file is half of loading settings; a command starts the server.
 ALLOWED_SIDEWAYS = {
     ("__main__", "cli"),
+    ("cli", "mcp_server"),
     ("settings.load", "settings.read"),
 }
 #: Runs as a script, with the Python of an image.

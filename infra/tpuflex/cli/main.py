@@ -159,6 +159,10 @@ COMMANDS = {
         "plan.command",
         "Print what the host boots with: startup script and configuration.",
     ),
+    "mcp": (
+        "mcp.command",
+        "Serve the project's stacks to an assistant, by the Model Context Protocol.",
+    ),
     "engine": ("engine", "Show which Pulumi engine is used, and why."),
     "emulator": ("emulator.command", "The embedded cloud on this machine."),
     "docs": ("docs", "Show a page of the manual, or a section of one."),

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
+from tpuflex.doctor.cloud import ExaminedCloud
 from tpuflex.doctor.quota import (
     POOLS,
     Limits,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from tpuflex.doctor.cloud import ProjectCloud
     from tpuflex.google.transport import Api
     from tpuflex.queued_resource.model import QueuedResource
+    from tpuflex.stack.connection import Connection
 
 _TPU, _SERVICE_USAGE = "tpu.googleapis.com", "serviceusage.googleapis.com"
 _FLEX_START = "FLEX_START"
@@ -209,6 +211,23 @@ class ZoneComparison:
             "best": list(self.best),
             "quota_not_known": None if self.quota is None else self.quota.why,
         }
+
+
+def zones_of_stack(connection: Connection, accelerator: str | None = None) -> ZoneComparison:
+    """As :func:`compare_zones`, in the project of the stack of ``connection``, for the stack's
+    accelerator unless another is named."""
+    settings = connection.stack.settings
+    wanted = settings.slice
+    name = accelerator or wanted.accelerator_type
+    runtime = wanted.runtime_version if name == wanted.accelerator_type else ""
+    return compare_zones(
+        ExaminedCloud(connection),
+        settings.catalog,
+        name,
+        connection.now(),
+        runtime=runtime or "",
+        chosen=wanted.zones,
+    )
 
 
 def compare_zones(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tpuflex.doctor.cloud import ExaminedCloud, ProjectCloud
+from tpuflex.doctor.cloud import ProjectCloud
 from tpuflex.doctor.quota import Pool, is_enough, quota_page
 from tpuflex.doctor.zones import LastRequest, ZoneComparison, ZoneFacts, compare_zones
+from tpuflex.doctor.zones import zones_of_stack as compared
 from tpuflex.errors import NotFoundError
 from tpuflex.google.endpoints import Endpoints
 from tpuflex.google.reading import Unread
@@ -43,19 +44,10 @@ def zones_of_stack(invocation: Invocation, accelerator: str | None) -> ZoneCompa
             raise
         hint = "Without a stack, name a project: `tpuflex zones v6e-4 --project my-project-id`"
         raise NotFoundError(error.message, hint=f"{error.hint}\n{hint}".strip()) from error
-    wanted = stack.settings.slice
-    name = accelerator or wanted.accelerator_type
-    runtime = wanted.runtime_version if name == wanted.accelerator_type else ""
+    name = accelerator or stack.settings.slice.accelerator_type
     connection = invocation.connect(stack, start=False)
     with working(invocation.report, f"Asking the zones for {name}"):
-        return compare_zones(
-            ExaminedCloud(connection),
-            stack.settings.catalog,
-            name,
-            connection.now(),
-            runtime=runtime or "",
-            chosen=wanted.zones,
-        )
+        return compared(connection, accelerator)
 
 
 def zones_of_project(invocation: Invocation, accelerator: str, project: str) -> ZoneComparison:

@@ -1,0 +1,113 @@
+"""The server over streamable HTTP, on loopback: who has the token of this run is let in.
+
+Every user of this machine can reach loopback, and so can a web page in this user's browser: the
+token is in a file that only this user can read, and requests with another `Host` or `Origin` are
+refused, so that no name that a page's owner points at loopback gets through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse
+
+from tpuflex.errors import TpuflexError
+from tpuflex.files.trusted import own_directory, write_private
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from tpuflex.mcp_server.server import ProjectServer
+
+LOOPBACK = "127.0.0.1"
+
+
+class TokenRequired:
+    """Lets in only requests that carry the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._digest = _digest(f"Bearer {token}".encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) == 1 and hmac.compare_digest(_digest(given[0]), self._digest):
+            await self._app(scope, receive, send)
+            return
+        refusal = PlainTextResponse(
+            "The token of this server is missing or wrong.\n",
+            status_code=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+        await refusal(scope, receive, send)
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()
+
+
+@contextmanager
+def listening(port: int) -> Iterator[socket.socket]:
+    """A socket that listens on ``port`` of loopback; 0 is any that is free.
+
+    Raises:
+        TpuflexError: it cannot be had.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, port))
+        except OSError as error:
+            raise TpuflexError(
+                f"Port {port} of {LOOPBACK} cannot be had: {error.strerror}.",
+                hint="Name another one, or 0 for any that is free.",
+            ) from error
+        yield listener
+
+
+@contextmanager
+def token_file(home: Path) -> Iterator[tuple[Path, str]]:
+    """A new token, and the file of mode 0600 that has it as long as the block runs."""
+    token = secrets.token_urlsafe(32)
+    path = home / "mcp" / f"token-{secrets.token_hex(4)}"
+    own_directory(path.parent)
+    write_private(path, token)
+    try:
+        yield path, token
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def guarded_app(server: ProjectServer, port: int, token: str) -> ASGIApp:
+    """The application that answers on ``port``."""
+    names = (f"{LOOPBACK}:{port}", f"localhost:{port}")
+    security = TransportSecuritySettings(
+        allowed_hosts=list(names), allowed_origins=[f"http://{name}" for name in names]
+    )
+    return TokenRequired(server.streamable_http_app(transport_security=security), token)
+
+
+def serve(server: ProjectServer, listener: socket.socket, token: str) -> None:
+    """Answer on ``listener`` until Ctrl-C or SIGTERM, both of which raise KeyboardInterrupt:
+    uvicorn raises a signal again once it has ended, and the token's file has to go before."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    app = guarded_app(server, listener.getsockname()[1], token)
+    config = uvicorn.Config(app, log_level="error", access_log=False)
+    uvicorn.Server(config).run(sockets=[listener])

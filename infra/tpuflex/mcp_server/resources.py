@@ -1,0 +1,79 @@
+"""What a client can read as a resource: stack files, runbooks, and files of benchmarks.
+
+Names are looked up in what there is, so that none leads elsewhere; links are not followed, and what
+is long is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.types import Resource
+
+from tpuflex.files.trusted import open_regular
+from tpuflex.mcp_server.workspace import benchmark_files
+from tpuflex.settings.secret_shapes import masked
+from tpuflex.terminal.manual import runbooks
+
+if TYPE_CHECKING:
+    from tpuflex.mcp_server.workspace import Workspace
+
+#: Bytes of a resource.
+_LARGEST = 1024 * 1024
+STACKS, RUNBOOKS, BENCHMARKS = "stacks", "runbooks", "benchmarks"
+_TITLES = {STACKS: "Stack file", RUNBOOKS: "Runbook", BENCHMARKS: "Benchmark"}
+#: URI template and MIME type of each kind.
+TEMPLATES = {
+    STACKS: ("tpuflex://stacks/{name}", "application/yaml"),
+    RUNBOOKS: ("tpuflex://runbooks/{name}", "text/markdown"),
+    BENCHMARKS: ("tpuflex://benchmarks/{name}", "text/plain"),
+}
+
+
+def resource_files(workspace: Workspace, kind: str) -> dict[str, Path]:
+    """The files of ``kind`` that there are now, by name."""
+    if kind == RUNBOOKS:
+        return runbooks()
+    if kind == BENCHMARKS:
+        return benchmark_files(workspace.root)
+    project = workspace.project
+    return {name: project.stack_file(name) for name in project.stack_names()}
+
+
+def listed(workspace: Workspace) -> list[Resource]:
+    """All that there is now."""
+    return [
+        Resource(
+            uri=template.format(name=name),
+            name=name,
+            title=f"{_TITLES[kind]} {name}",
+            mime_type=mime_type,
+        )
+        for kind, (template, mime_type) in TEMPLATES.items()
+        for name in resource_files(workspace, kind)
+    ]
+
+
+def read(workspace: Workspace, kind: str, name: str) -> str:
+    """The text of the resource ``name``, without what looks like a secret.
+
+    Raises:
+        ResourceNotFoundError: there is none.
+        ResourceError: it is a link, or too long.
+    """
+    file = resource_files(workspace, kind).get(name)
+    if file is None:
+        raise ResourceNotFoundError(f"There is no {kind} resource {name!r}.")
+    try:
+        with open_regular(file, os.O_RDONLY | os.O_NOFOLLOW) as opened:
+            content = opened.read(_LARGEST + 1)
+    except OSError as error:
+        why = "is a link" if error.errno == errno.ELOOP else f"cannot be read: {error.strerror}"
+        raise ResourceError(f"{kind} resource {name!r} {why}.") from error
+    if len(content) > _LARGEST:
+        raise ResourceError(f"{kind} resource {name!r} has more than {_LARGEST:,} bytes.")
+    return masked(content.decode(errors="replace"))

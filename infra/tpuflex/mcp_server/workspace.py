@@ -1,0 +1,129 @@
+"""The project that a server was started in: its stacks, opened as a command opens them.
+
+A caller names stacks, and never a directory: what it names has to be in this project.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import NotFoundError, UsageError
+from tpuflex.project import open_project
+from tpuflex.stack.connection import Connection, connect
+from tpuflex.stack.opening import open_deployed, open_stack
+from tpuflex.stack.progress import Report, silent
+
+if TYPE_CHECKING:
+    from tpuflex.project import Project
+    from tpuflex.stack.stack import Stack
+
+#: Where benchmarks are kept, in the project.
+BENCHMARKS = "bench"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The project, and how its stacks are opened.
+
+    Attributes:
+        root: the project's directory.
+        default_stack: the stack of a call that names none.
+        environ: the environment that the server was started in.
+        report: takes what functions tell while they work.
+        now: the time by this machine's clock.
+        engine: held while the engine runs in this process: its program is one per process.
+        connector: connects to the cloud of a stack, as :func:`tpuflex.stack.connection.connect`.
+        command: what runs tpuflex as a process of its own.
+    """
+
+    root: Path
+    default_stack: str
+    environ: Mapping[str, str] = field(repr=False)
+    report: Report = silent
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    engine: threading.Lock = field(default_factory=threading.Lock)
+    connector: Callable[..., Connection] = connect
+    command: tuple[str, ...] = (sys.executable, "-P", "-m", "tpuflex")
+
+    @property
+    def project(self) -> Project:
+        """The project, as it is now.
+
+        Raises:
+            TpuflexError: it is gone, or others could change it.
+        """
+        return open_project(self.root, self.environ)
+
+    def stack_name(self, asked: str | None) -> str:
+        """The stack that is ``asked`` for, which has a stack file in the project.
+
+        Raises:
+            NotFoundError: it has none.
+        """
+        name = asked or self.default_stack
+        names = self.project.stack_names()
+        if name not in names:
+            raise NotFoundError(
+                f"There is no stack {name!r} in this project.",
+                hint=f"Its stacks: {', '.join(names) or 'none; `tpuflex init` makes one'}.",
+            )
+        return name
+
+    def planned(self, asked: str | None) -> Stack:
+        """The stack as its file says, for what is computed from the catalog."""
+        name = self.stack_name(asked)
+        return open_stack(
+            self.root, name, self.environ, self.report, deploying=False, by_catalog=True
+        )
+
+    def connected(self, stack: Stack, *, start: bool = False) -> Connection:
+        """The cloud of ``stack``; the embedded one is started only if ``start`` says so."""
+        return self.connector(stack, self.environ, self.report, start=start)
+
+    def deployed(self, asked: str | None) -> Connection:
+        """The cloud of a stack that may be up; a cloud that does not run is not started."""
+        stack = open_deployed(self.root, self.stack_name(asked), self.environ, self.report)
+        return self.connected(stack)
+
+    def deployable(self, asked: str | None) -> Connection:
+        """The cloud of a stack that is to be deployed."""
+        stack = open_stack(self.root, self.stack_name(asked), self.environ, self.report)
+        return self.connected(stack, start=True)
+
+    def torn_down(self, asked: str | None) -> Connection:
+        """The cloud of a stack as a whole, to be torn down."""
+        name = self.stack_name(asked)
+        stack = open_deployed(self.root, name, self.environ, self.report, of_stack=True)
+        return self.connected(stack, start=True)
+
+    def benchmark(self, name: str) -> Path:
+        """The file ``name`` of the project's benchmarks.
+
+        Raises:
+            UsageError: it is the name of something elsewhere.
+            NotFoundError: there is none of that name.
+        """
+        if name.startswith(".") or Path(name).name != name:
+            raise UsageError(f"{name!r} is no name of a file in {BENCHMARKS}/ of the project.")
+        files = benchmark_files(self.root)
+        if name not in files:
+            have = ", ".join(files) or "none; `run_benchmark` makes one"
+            raise NotFoundError(
+                f"There is no benchmark {name} in {BENCHMARKS}/.", hint=f"There is: {have}."
+            )
+        return files[name]
+
+
+def benchmark_files(root: Path) -> dict[str, Path]:
+    """What is kept in the project's directory of benchmarks, by name: regular files, no links."""
+    directory = root / BENCHMARKS
+    if directory.is_symlink() or not directory.is_dir():
+        return {}
+    found = (each for each in sorted(directory.iterdir()) if not each.name.startswith("."))
+    return {each.name: each for each in found if each.is_file() and not each.is_symlink()}

@@ -1,0 +1,68 @@
+"""Resources: stack files, runbooks, benchmarks, and nothing else of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.mcp_server.serving import run, workspace
+from tpuflex.mcp_server.server import ProjectServer
+
+
+def uris(server: ProjectServer) -> list[str]:
+    async def listed() -> list[str]:
+        async with Client(server) as client:
+            return [str(each.uri) for each in (await client.list_resources()).resources]
+
+    return run(listed())
+
+
+def text(server: ProjectServer, uri: str) -> str | None:
+    """The text at ``uri``; None where that is refused."""
+
+    async def read() -> str | None:
+        async with Client(server) as client:
+            try:
+                (found,) = (await client.read_resource(uri)).contents
+            except MCPError:
+                return None
+            return found.text  # type: ignore[union-attr]
+
+    return run(read())
+
+
+def test_what_is_there_now(project: Path) -> None:
+    """A stack file and a benchmark that come later are listed; a secret in one is not read out."""
+    server = ProjectServer(workspace(project))
+    assert "tpuflex://stacks/dev" in uris(server)
+    (project / "stacks" / "Pulumi.new.yaml").write_text("# hf_Canary4TnB8vRkE3s\nconfig: {}\n")
+    (project / "bench").mkdir()
+    (project / "bench" / "run.md").write_text("# Run\n")
+
+    assert {"tpuflex://stacks/new", "tpuflex://benchmarks/run.md"} <= {*uris(server)}
+    assert text(server, "tpuflex://stacks/new") == "# …\nconfig: {}\n"
+    assert text(server, "tpuflex://benchmarks/run.md") == "# Run\n"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "tpuflex://stacks/nope",
+        "tpuflex://stacks/..%2F..%2Fsecret",
+        "tpuflex://benchmarks/linked.md",
+        "tpuflex://benchmarks/long.md",
+        "tpuflex://runbooks/..%2Fsecurity",
+        "file:///etc/passwd",
+    ],
+)
+def test_what_is_no_resource(uri: str, project: Path) -> None:
+    """Names that lead elsewhere, links, and what is too long are refused."""
+    directory = project / "bench"
+    directory.mkdir()
+    (directory / "linked.md").symlink_to(project / "Pulumi.yaml")
+    (directory / "long.md").write_text("x" * (1024 * 1024 + 1))
+
+    assert text(ProjectServer(workspace(project)), uri) is None

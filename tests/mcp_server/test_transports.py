@@ -1,0 +1,108 @@
+"""The server as a client starts it: on standard streams, and over HTTP on loopback."""
+
+from __future__ import annotations
+
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.cli.typing import Captured
+from tests.mcp_server.serving import run
+from tpuflex.cli import main
+from tpuflex.cli.invocation import Invocation
+
+TPUFLEX = ("-P", "-m", "tpuflex")
+ENVIRON = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+def test_standard_output_is_the_protocols(project: Path) -> None:
+    """A client that starts the command gets its tools; nothing that works meanwhile is written
+    between, and without a project the command says so on standard error."""
+
+    async def asked() -> list[object]:
+        words = [*TPUFLEX, "-C", str(project), "mcp"]
+        parameters = StdioServerParameters(command=sys.executable, args=words, env=ENVIRON)
+        async with Client(stdio_client(parameters)) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            answers = [
+                (await client.call_tool(name, {})).structured_content
+                for name in ("get_help", "memory_layout", "status")
+            ]
+            return [names, *answers]
+
+    names, help_, memory, status = run(asked())
+    assert "status" in names  # type: ignore[operator]
+    assert "up" not in names  # type: ignore[operator]
+    assert help_["stacks"] == ["dev"]  # type: ignore[index]
+    assert memory["fits"] is True  # type: ignore[index]
+    assert status["error"]["kind"] == "EmulatorError"  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A server that listens: where, and its file of the token."""
+
+    url: str
+    file: Path
+
+    def post(self, **headers: str) -> httpx2.Response:
+        shown = {"Accept": "application/json, text/event-stream", **headers}
+        return httpx2.post(self.url, json=PING, headers=shown)
+
+
+@contextmanager
+def listening(project: Path) -> Iterator[Listening]:
+    words = [sys.executable, *TPUFLEX, "-C", str(project), "mcp", "--http", "0"]
+    with subprocess.Popen(words, env=ENVIRON, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        try:
+            found = re.fullmatch(r"Listening at (\S+)\. Token: (.+)\n", said)
+            assert found is not None, said
+            yield Listening(found[1], Path(found[2]))
+        finally:
+            process.terminate()
+
+
+def test_http_lets_in_who_has_the_token(project: Path) -> None:
+    """On loopback alone, with the token of a file that only this user can read; another `Host` or
+    `Origin` is refused with it, too; the file goes with the server."""
+    with listening(project) as server:
+        token = server.file.read_text()
+        assert stat.S_IMODE(server.file.stat().st_mode) == 0o600
+        assert server.url.startswith("http://127.0.0.1:")
+        bearer = f"Bearer {token}"
+
+        async def asked() -> object:
+            client = httpx2.AsyncClient(headers={"Authorization": bearer})
+            async with Client(streamable_http_client(server.url, http_client=client)) as mcp:
+                return (await mcp.call_tool("get_help", {})).structured_content
+
+        assert run(asked())["stacks"] == ["dev"]  # type: ignore[index]
+        assert server.post().status_code == 401
+        assert server.post(Authorization="Bearer wrong").status_code == 401
+        assert server.post(Authorization=bearer, Host="evil.example:80").status_code == 421
+        assert server.post(Authorization=bearer, Origin="http://evil.example").status_code == 403
+        assert token not in server.post().text
+    assert not server.file.exists()
+
+
+def test_what_cannot_be_served(tmp_path: Path, capsys: Captured) -> None:
+    """It is said on standard error, and nothing is written to standard output."""
+    code = main.run(["-C", str(tmp_path), "mcp"], Invocation(environ={}))
+    shown = capsys.readouterr()
+
+    assert code == 4
+    assert "There is no Pulumi.yaml" in shown.err
+    assert shown.out == ""
