@@ -22,6 +22,7 @@ HUB_TOKEN = "hf_Canary4TnB8vRkE3s"
 #: Tools that need an endpoint, with what they ask it.
 OF_AN_ENDPOINT: dict[str, dict[str, Any]] = {
     "status": {},
+    "alerts": {},
     "verify_model_health": {},
     "get_model_details": {},
     "get_metrics": {},
@@ -110,7 +111,9 @@ def test_the_cloud_is_asked(server: ProjectServer) -> None:
     """Zones and events come from the stack's cloud."""
     zones = document(called(server, "get_zones_with_available_quota"))
     events = document(called(server, "events"))
+    (dev,) = document(called(server, "status_of_all"))["stacks"]
 
+    assert dev["stack"] == "dev"
     assert "us-east5-a" in {each["zone"] for each in zones["zones"]}
     assert events["events"] == []
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from tpuflex.duration import parse_duration
 from tpuflex.errors import TpuflexError, UsageError
+from tpuflex.google.endpoints import rehearses
 from tpuflex.mcp_server.answers import Document
 from tpuflex.mcp_server.workspace import BENCHMARKS, Workspace, benchmark_files
 
@@ -85,6 +86,36 @@ class Reading:
         from tpuflex.operate.endpoint_status import status
 
         return status(self._workspace.deployed(stack), self._workspace.report).to_json()
+
+    def status_of_all(self) -> Document:
+        """Show a row for each stack of the project: state, time left, cost so far, tokens a second.
+
+        Stacks that are only files are named, too.
+        """
+        from tpuflex.deploy.known_stacks import known_stacks
+        from tpuflex.deploy.project_status import status_of_all
+
+        workspace = self._workspace
+        project = workspace.project
+        known, without_state = known_stacks(
+            project,
+            workspace.opened,
+            workspace.environ,
+            workspace.report,
+            rehearsing=rehearses(workspace.environ),
+        )
+        return status_of_all(
+            project.name, known, workspace.connected, without_state=without_state
+        ).to_json()
+
+    def alerts(self, stack: StackName = None) -> Document:
+        """Show which alert rules fire on the endpoint, each with the runbook that helps.
+
+        One look where that decides; else up to five minutes.
+        """
+        from tpuflex.measure.alerts import read_alerts
+
+        return read_alerts(self._workspace.deployed(stack), self._workspace.report).to_json()
 
     def get_zones_with_available_quota(
         self,

@@ -38,10 +38,14 @@ _CHANGING = (
 #: The tools that only compute or read what is on this machine.
 _LOCAL = ("get_help", "list_stacks", "memory_layout", "estimate_cost", "list_benchmarks")
 #: The tools whose answers quote what a host, a model or its clients wrote.
-_QUOTING = ("status", "query", "logs", "boots", "events", "get_model_details", "get_operation")
+_QUOTING = (
+    *("status", "status_of_all", "query", "logs", "boots", "events", "get_model_details"),
+    "get_operation",
+)
 #: The tools that change nothing.
 READING = (
-    *("get_help", "list_stacks", "status", "get_zones_with_available_quota", "memory_layout"),
+    *("get_help", "list_stacks", "status", "status_of_all", "alerts"),
+    *("get_zones_with_available_quota", "memory_layout"),
     *("verify_model_health", "get_model_details", "get_metrics", "query", "logs", "boots"),
     *("events", "doctor", "preview", "estimate_cost", "recommend", "list_benchmarks"),
     "compare_benchmarks",

@@ -91,6 +91,10 @@ class Workspace:
         stack = open_deployed(self.root, self.stack_name(asked), self.environ, self.report)
         return self.connected(stack)
 
+    def opened(self, name: str) -> Stack:
+        """The stack ``name`` as a whole, by its file or by its state."""
+        return open_deployed(self.root, name, self.environ, self.report, of_stack=True)
+
     def deployable(self, asked: str | None) -> Connection:
         """The cloud of a stack that is to be deployed."""
         stack = open_stack(self.root, self.stack_name(asked), self.environ, self.report)
@@ -98,9 +102,7 @@ class Workspace:
 
     def torn_down(self, asked: str | None) -> Connection:
         """The cloud of a stack as a whole, to be torn down."""
-        name = self.stack_name(asked)
-        stack = open_deployed(self.root, name, self.environ, self.report, of_stack=True)
-        return self.connected(stack, start=True)
+        return self.connected(self.opened(self.stack_name(asked)), start=True)
 
     def benchmark(self, name: str) -> Path:
         """The file ``name`` of the project's benchmarks.
