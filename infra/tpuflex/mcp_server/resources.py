@@ -17,7 +17,7 @@ from mcp.types import Resource
 from tpuflex.files.trusted import open_regular
 from tpuflex.mcp_server.workspace import benchmark_files
 from tpuflex.settings.secret_shapes import masked
-from tpuflex.terminal.manual import runbooks
+from tpuflex.terminal.manual import page_names
 
 if TYPE_CHECKING:
     from tpuflex.mcp_server.workspace import Workspace
@@ -37,7 +37,8 @@ TEMPLATES = {
 def resource_files(workspace: Workspace, kind: str) -> dict[str, Path]:
     """The files of ``kind`` that there are now, by name."""
     if kind == RUNBOOKS:
-        return runbooks()
+        pages = ((name.partition("/"), page) for name, page in page_names().items())
+        return {name: page for (folder, _, name), page in pages if folder == RUNBOOKS and name}
     if kind == BENCHMARKS:
         return benchmark_files(workspace.root)
     project = workspace.project

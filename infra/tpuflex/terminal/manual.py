@@ -78,11 +78,6 @@ def page_names() -> dict[str, Path]:
     return {**named, **top, **indexes, **runbooks}
 
 
-def runbooks() -> dict[str, Path]:
-    """The runbooks by name."""
-    return {page.stem: page for page in sorted((_PAGES / "runbooks").glob("*.md"))}
-
-
 def sections() -> list[Section]:
     """Every page, each followed by its sections."""
     return [section for name, page in page_names().items() for section in _sections(name, page)]
