@@ -155,7 +155,9 @@ def asked(cloud: Connection, question: Question) -> tuple[str, str]:
 
 def run_status(invocation: Invocation, cloud: Connection, *, tunnel: bool) -> None:
     """As the command does."""
-    show_status(invocation.output, read_status(cloud, invocation.report, tunnel=tunnel))
+    found = read_status(cloud, invocation.report, tunnel=tunnel)
+    show_status(invocation.output, found)
+    raise SystemExit(found.exit_code)
 
 
 def test_ask_goes_through_a_tunnel_of_its_own(tmp_path: Path, google: Stack) -> None:

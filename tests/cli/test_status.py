@@ -53,9 +53,9 @@ def show(
     monkeypatch.setenv("TZ", "UTC")
 
     def shown(found: SliceStatus, *, foreign: bool = False) -> tuple[object, str]:
-        with pytest.raises(SystemExit) as ended:
-            show_status(invocation.output, EndpointStatus(stack, found, NOON, foreign))
-        return ended.value.code, capsys.readouterr().out
+        status = EndpointStatus(stack, found, NOON, foreign)
+        show_status(invocation.output, status)
+        return status.exit_code, capsys.readouterr().out
 
     return shown
 

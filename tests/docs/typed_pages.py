@@ -41,6 +41,7 @@ RECORDED = "records until Ctrl-C; tests/measure/test_record.py ends it so"
 ARCHIVE = "reads what was recorded; tests/cli/test_capacity_command.py types it"
 TABLE = "needs the table above it; tests/cli/test_bench_import.py types it"
 RUNS = "needs files of runs; tests/cli/test_bench_files.py types it on such"
+WATCHED = "draws until Ctrl-C; tests/deploy/test_project_status.py takes its looks"
 MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the commands"
 BENCHED = "puts load on a vLLM; tests/acceptance/vllm/test_bench.py measures the dev stack so"
 DIAGNOSED = "needs an endpoint that fails; tests/diagnosis/test_command.py types it at such"
@@ -248,7 +249,9 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat alerts",
             "tpuflex --stack chat alerts prometheus > chat.rules.yml",
             "tpuflex --stack chat alerts grafana > chat.json",
+            "tpuflex status --all",
         ),
+        WATCHED: ("tpuflex status --all --watch",),
     },
     "docs/how-to/assistants.md": {
         INSTALLING: ("pip install '/path/to/tpuflex[mcp]'",),

@@ -108,6 +108,7 @@ def test_the_server_says_what_it_is(shell: Shell, running: dict[str, object]) ->
     verified = shell.json("verify")
     details = shell.json("details")
     metrics = shell.json("metrics")
+    (row,) = shell.json("status", "--all")["stacks"]
 
     assert verified["ok"] is True, verified["checks"]
     assert [each["standing"] for each in verified["checks"]] == ["ok"] * 6
@@ -118,6 +119,8 @@ def test_the_server_says_what_it_is(shell: Shell, running: dict[str, object]) ->
     assert metrics["since_start"]["ttft"]["count"] == sum(
         metrics["since_start"]["success"].values()
     )
+    assert (row["ready"], row["phase"], row["alerts"]) == (True, "serving", [])
+    assert isinstance(row["tokens_per_second"], float) or shell.private
 
 
 def test_a_second_up_changes_nothing(shell: Shell, running: dict[str, object]) -> None:

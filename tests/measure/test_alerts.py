@@ -11,12 +11,13 @@ import pytest
 
 from tests.cli.samples import status
 from tests.cli.typing import NOON
-from tpuflex.alerts.judgement import State
+from tpuflex.alerts.judgement import Judge, State
+from tpuflex.alerts.rules import alert_rules
 from tpuflex.alerts.signals import BILLED_NODES, PHASE_SECONDS, RUN_SECONDS_LEFT, SLICES, SUCCESSORS
 from tpuflex.errors import AccessError, ApiError, ServerDownError, TpuflexError
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import Serving, ServingPhase
-from tpuflex.measure.alerts import is_down, quiet_server, slice_alerts, slice_numbers
+from tpuflex.measure.alerts import is_down, look_of, quiet_server, slice_numbers
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
@@ -72,10 +73,11 @@ def test_what_a_slice_shows_by_itself(
 ) -> None:
     """Its rules fire by one reading of it, and are quiet on each way that a slice goes; those about
     its server are not known where it was not asked."""
-    found = slice_alerts(settings, "prod", slice_, NOON)
+    look, _ = look_of(settings, slice_, NOON, None, NOON)
+    found = Judge(alert_rules(settings)).look(look)
 
-    assert {each.rule.name for each in found.firing} == set(firing)
-    assert {each.rule.name for each in found.of(State.UNKNOWN)} == {
+    assert {each.rule.name for each in found if each.state is State.FIRING} == set(firing)
+    assert {each.rule.name for each in found if each.state is State.UNKNOWN} == {
         *("KvCacheFull", "RequestsWaiting", "FirstTokenSlow", "FirstTokenVerySlow"),
         *("NoTokens", "TargetDown"),
     }

@@ -10,9 +10,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tpuflex.alerts.judgement import Judge, State
+from tpuflex.alerts.rules import alert_rules
 from tpuflex.errors import ApiError, NotFoundError, TpuflexError
 from tpuflex.google.reading import Unread, read_all
 from tpuflex.inventory.listing import ANY_ZONE
+from tpuflex.measure.alerts import look_of
 from tpuflex.measure.usage import SOON_S
 from tpuflex.measure.watched import WatchedEndpoint, close
 from tpuflex.operate.endpoint_status import EndpointStatus, status_in_cloud
@@ -21,14 +24,16 @@ from tpuflex.planning.cost import usd
 from tpuflex.stack.emulator import Daemon
 
 if TYPE_CHECKING:
+    from tpuflex.alerts.rules import AlertRule
     from tpuflex.deploy.known_stacks import KnownStack
+    from tpuflex.measure.metrics import EngineMetrics
     from tpuflex.measure.usage import Usage
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.stack import Stack
 
 Connect = Callable[["Stack"], "Connection"]
 #: Seconds for all endpoints together to be looked at twice, before the first screen.
-_LOOKS_WITHIN_S = 10.0
+_LOOKS_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class StackRow:
         usage: what its server counts, or has counted last; None where it has not said yet.
         unmeasured: why what it counts now is not known; empty where it is, and of one that does not
             serve.
+        alerts: those that fire, as far as looks so far tell; None where it could not be read.
         reached: whether its cloud could be asked.
     """
 
@@ -52,6 +58,7 @@ class StackRow:
     age: float = 0.0
     usage: Usage | None = None
     unmeasured: str = ""
+    alerts: tuple[AlertRule, ...] | None = None
     reached: bool = True
 
     @property
@@ -103,6 +110,7 @@ class StackRow:
             "tokens_per_second": self.tokens_per_second,
             "unmeasured": self.unmeasured or None,
             "health": status and status.health and status.health.to_json(),
+            "alerts": None if self.alerts is None else [each.name for each in self.alerts],
             "stale": self.stale,
             "age_seconds": round(self.age, 1),
             "exit_code": self.exit_code,
@@ -155,7 +163,7 @@ def status_of_all(
     """The status of every stack of a project.
 
     What the TPU API lists is listed once for each Google Cloud project and zone. Servers that are
-    READY are asked what they count, for ten seconds in all.
+    READY are asked what they count, for 20 seconds in all.
 
     Args:
         project: the project's name.
@@ -225,6 +233,7 @@ class _Watch:
         self._before = dict[str, StackRow]()
         self._read_at = dict[str, float]()
         self._unreached = set[str]()
+        self._judges = dict[str, Judge]()
 
     def look(self) -> tuple[StackRow, ...]:
         """How all of them are now."""
@@ -308,9 +317,28 @@ class _Watch:
         _, status = answer
         endpoint = self._endpoints.get(name)
         if endpoint is None:
-            return StackRow(name, status)
-        status = replace(status, health=endpoint.health)
-        return StackRow(name, status, usage=endpoint.usage, unmeasured=endpoint.unmeasured)
+            return StackRow(name, status, alerts=self._firing(name, status, None))
+        why, usage = endpoint.unmeasured, endpoint.usage
+        error = endpoint.error or ApiError(why)
+        metrics = error if why or usage is None else usage.metrics
+        return StackRow(
+            name,
+            replace(status, health=endpoint.health),
+            usage=usage,
+            unmeasured=why,
+            alerts=self._firing(name, status, metrics),
+        )
+
+    def _firing(
+        self, name: str, status: EndpointStatus, metrics: EngineMetrics | TpuflexError | None
+    ) -> tuple[AlertRule, ...]:
+        """The alerts that fire at this look, and those before it."""
+        settings = status.stack.settings
+        if name not in self._judges:
+            self._judges[name] = Judge(alert_rules(settings))
+        look, _ = look_of(settings, status.slice, status.at, metrics, datetime.now(UTC))
+        verdicts = self._judges[name].look(look)
+        return tuple(each.rule for each in verdicts if each.state is State.FIRING)
 
 
 def _read_one(cloud: Connection, tpu: TpuLists) -> tuple[Connection, EndpointStatus]:

@@ -199,21 +199,6 @@ def watch_alerts(
                 return
 
 
-def slice_alerts(settings: StackSettings, stack: str, status: SliceStatus, at: datetime) -> Alerts:
-    """What the rules say by a stack's slice alone: of what only its server knows, nothing.
-
-    Args:
-        settings: the stack's settings.
-        stack: its name.
-        status: its slice.
-        at: the time on the cloud's clock.
-    """
-    numbers, missing = slice_numbers(settings, status, at)
-    unasked = dict.fromkeys(_OF_THE_SERVER, "the server was not asked")
-    look = Look(at, numbers, missing=missing | unasked)
-    return Alerts(stack, at, Judge(alert_rules(settings)).look(look))
-
-
 class _Observer:
     """Looks at the endpoint of a stack: at its slice now and then, at its server each time."""
 
@@ -231,25 +216,15 @@ class _Observer:
 
     def look(self, at: datetime) -> tuple[Look, TpuflexError | None]:
         """A look, and why the server could not be asked."""
-        cloud = self._cloud
-        status, cloud_now = self._slice(), cloud.now()
-        numbers, missing = slice_numbers(cloud.stack.settings, status, cloud_now)
-        quiet = quiet_server(status)
-        if quiet:
-            unknown = dict.fromkeys(_OF_THE_SERVER, quiet)
-            return Look(at, numbers, missing=missing | unknown), None
+        status = self._slice()
+        settings, now = self._cloud.stack.settings, self._cloud.now()
+        return look_of(settings, status, now, None if quiet_server(status) else self._ask(), at)
+
+    def _ask(self) -> EngineMetrics | TpuflexError:
         try:
-            metrics = self._server.ask(ServerClient.metrics)
+            return self._server.ask(ServerClient.metrics)
         except TpuflexError as error:
-            up = 0.0 if is_down(error, status, cloud_now) else None
-            unknown = dict.fromkeys(_OF_THE_SERVER, error.message)
-            if up is None:
-                return Look(at, numbers, missing=missing | unknown), error
-            return Look(at, {**numbers, UP: up}, missing=missing | unknown), None
-        known = {signal: read(metrics) for signal, read in _NUMBERS.items()}
-        counted = {signal: value for signal, value in known.items() if value is not None}
-        histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
-        return Look(at, {**numbers, **counted, UP: 1.0}, histograms, missing), None
+            return error
 
     def _slice(self) -> SliceStatus:
         """The stack's slice; as it was read not long ago, unless that finds none that serves."""
@@ -272,6 +247,35 @@ class _Observer:
                 raise
         self._read = monotonic
         return self._status
+
+
+def look_of(
+    settings: StackSettings,
+    status: SliceStatus,
+    now: datetime,
+    metrics: EngineMetrics | TpuflexError | None,
+    at: datetime,
+) -> tuple[Look, TpuflexError | None]:
+    """A look at an endpoint, and why its server could not be asked, where that says nothing of it.
+
+    Args:
+        settings: the stack's settings.
+        status: its slice.
+        now: the time on the cloud's clock.
+        metrics: what its server counts, or why it does not say; None where it was not asked.
+        at: the time of the look.
+    """
+    numbers, missing = slice_numbers(settings, status, now)
+    if isinstance(metrics, EngineMetrics):
+        known = {signal: read(metrics) for signal, read in _NUMBERS.items()}
+        counted = {signal: value for signal, value in known.items() if value is not None}
+        histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
+        return Look(at, {**numbers, **counted, UP: 1.0}, histograms, missing), None
+    why = quiet_server(status) if metrics is None else metrics.message
+    missing |= dict.fromkeys(_OF_THE_SERVER, why or "the server was not asked")
+    if metrics is None or not is_down(metrics, status, now):
+        return Look(at, numbers, missing=missing), metrics
+    return Look(at, {**numbers, UP: 0.0}, missing=missing), None
 
 
 def quiet_server(status: SliceStatus) -> str:

@@ -57,6 +57,11 @@ class WatchedEndpoint:
         return self._usage
 
     @property
+    def error(self) -> TpuflexError | None:
+        """Why it is not looked at any more; None while it is."""
+        return self._error
+
+    @property
     def unmeasured(self) -> str:
         """Why what it counts is not known now; empty where it is."""
         if self._error is not None:

@@ -43,7 +43,7 @@ from tpuflex.cli.options import (
 @endpoint_name
 @as_json
 @pass_invocation
-def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel: bool) -> None:
+def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel: bool) -> int:
     """Show the state of the endpoint, from the queue to the host.
 
     Asks the cloud, not Pulumi's state. Exit code 0: the endpoint serves; 3: the request is waiting,
@@ -61,7 +61,7 @@ def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel
     With --all, a row for each stack of the project: its state, the phase of a boot, the zone, the
     time that its run has left, what it has cost so far, and the tokens that it generates a second.
     Those that are not up are named below. Each Google Cloud project is listed once, and servers are
-    asked what they count, not for a token: all of them together for 10 seconds at most. The exit
+    asked what they count, not for a token: all of them together for 20 seconds at most. The exit
     code is the highest of the rows, where a stack that cannot be read has that of its error; 4 if
     no stack is up.
 
@@ -75,7 +75,7 @@ def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel
             raise click.UsageError("--all is of every stack: leave --stack and --endpoint out.")
         from tpuflex.cli.endpoint.status_all import run_status_all
 
-        raise SystemExit(run_status_all(invocation, seconds, tunnel=not no_tunnel))
+        return run_status_all(invocation, seconds, tunnel=not no_tunnel)
     if seconds is not None:
         raise click.UsageError("--watch is for --all. Of one stack: tpuflex metrics --watch")
     from tpuflex.cli.endpoint.status import show_status
@@ -86,6 +86,7 @@ def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel
     with working(invocation.report, "Asking the cloud, and the endpoint"):
         found = read_status(cloud, invocation.report, tunnel=not no_tunnel)
     show_status(invocation.output, found)
+    return found.exit_code
 
 
 @click.command(

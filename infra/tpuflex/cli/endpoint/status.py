@@ -80,11 +80,7 @@ _OTHER_STATE = (
 
 
 def show_status(output: Output, found: EndpointStatus) -> None:
-    """Print ``found`` and exit.
-
-    Raises:
-        SystemExit: with its exit code.
-    """
+    """Print ``found``."""
     stack, status, now = found.stack, found.slice, found.at
     zones = stack.settings.slice.zones
     output.document(found.to_json())
@@ -121,7 +117,6 @@ def show_status(output: Output, found: EndpointStatus) -> None:
             ("next", found.advice.for_stack(stack.name, os.environ, own_program=stack.own_program)),
         )
     )
-    raise SystemExit(found.exit_code)
 
 
 def headline(status: SliceStatus, health: Health | None) -> str:

@@ -90,7 +90,7 @@ def _cells(row: StackRow) -> tuple[str, ...]:
         "" if slice_.expires is None else format_age(slice_.expires - status.at),
         _spent(status),
         tokens if slice_.ready else "",
-        "-",
+        "-" if row.alerts is None else str(len(row.alerts) or "none"),
     )
 
 
@@ -105,7 +105,7 @@ def _state(row: StackRow, status: EndpointStatus) -> str:
         return row.phase
     if slice_.host is not None and slice_.host.error:
         return "boot failed"
-    return f"boots, {row.phase}" if row.phase else "boots"
+    return f"boot: {row.phase}" if row.phase else "boots"
 
 
 def _spent(status: EndpointStatus) -> str:
@@ -143,6 +143,8 @@ def _reasons(row: StackRow) -> Iterator[str]:
         yield f"tokens/s are not known: {row.unmeasured}"
     elif row.usage is not None and row.usage.stalled:
         yield f"{row.usage.open_requests} in flight, and the engine has made no step"
+    for rule in row.alerts or ():
+        yield f"{rule.name} ({rule.severity}): {rule.summary}"
     if status.foreign:
         yield f"another state has made it ({slice_.state_id})"
     yield from (f"also {each}" for each in slice_.others)
