@@ -285,6 +285,13 @@ def enable_account(project: str, email: str) -> GcloudCommand:
     return GcloudCommand(words)
 
 
+def list_channels(project: str) -> GcloudCommand:
+    """Show the notification channels of a project."""
+    return GcloudCommand(
+        ("gcloud", "beta", "monitoring", "channels", "list", f"--project={project}")
+    )
+
+
 def link_billing(project: str, account: str) -> GcloudCommand:
     """Let a billing account pay for a project."""
     return GcloudCommand(

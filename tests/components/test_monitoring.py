@@ -162,7 +162,10 @@ def test_they_are_there_before_chips_are(plan: Plan) -> None:
     [
         ({"alert_policies": True, "export_metrics": False}, "keeps the hosts from writing"),
         ({"notification_channels": ["projects/p-12345/notificationChannels/1"]}, "no policy"),
-        ({"alert_policies": True, "notification_channels": ["mail"]}, "gcloud beta monitoring"),
+        (
+            {"alert_policies": True, "notification_channels": ["mail"]},
+            "notificationChannels/NUMBER",
+        ),
         (
             {
                 "alert_policies": True,

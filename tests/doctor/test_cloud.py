@@ -22,7 +22,7 @@ from tpuflex.doctor.cloud import ExaminedCloud
 from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.host_account import account_checks
 from tpuflex.doctor.side_by_side import DECISIVE, examine_all
-from tpuflex.errors import SettingsError, TpuflexError
+from tpuflex.errors import NotFoundError, SettingsError, TpuflexError
 from tpuflex.google.required_apis import APIS
 from tpuflex.naming import API_KEY, programs_key
 from tpuflex.settings.weights_source import LocalDirectory
@@ -271,3 +271,32 @@ def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:
     sign = f"gcloud secrets add-iam-policy-binding {key} --project=tpuflex-dev"
     assert told["hosts: sign programs"] == sign
     assert set(doctor.cloud.buckets) == {"us-east5", "europe-west4"}
+
+
+def test_notification_channels(doctor: Doctor) -> None:
+    """`up` refuses one that is not there before anything is made, and names it with what lists
+    those that are; one that tells nobody is said."""
+    channels = "v3/projects/tpuflex-dev/notificationChannels"
+    there = doctor.call("POST", channels, {"type": "email", "displayName": "On call"})
+    off = doctor.call("POST", channels, {"type": "sms", "enabled": False})
+    missing = "projects/tpuflex-dev/notificationChannels/1"
+    names = (there["name"], off["name"], missing)
+    doctor.change("monitoring", alert_policies=True, notification_channels=names)
+
+    (found,) = (
+        checks
+        for each, checks in ((each, each.examine()) for each in cloud_examinations(doctor.cloud))
+        if each.name == "channels"
+    )
+
+    assert [check.standing for check in found] == [
+        Standing.OK,
+        Standing.WARNING,
+        Standing.FAILED,
+    ]
+    assert found[0].text == f"On call, {there['name']}"
+    assert "tells nobody" in str(found[1].text)
+    with pytest.raises(NotFoundError, match=f"alert channel: {missing} is not there") as caught:
+        require_checks(doctor.cloud, only=("channels",))
+    assert "gcloud beta monitoring channels list --project=tpuflex-dev" in str(caught.value.hint)
+    assert "--skip-check channels" in str(caught.value.hint)

@@ -16,8 +16,10 @@ from tests.policy.resources import (
     PROJECT_ROLE,
     TEMPLATE,
     VM,
+    alert_policy,
     boot,
     bucket,
+    dashboard,
     firewall,
     grant,
     machine,
@@ -359,6 +361,16 @@ BREAKS: tuple[Case, ...] = (
         "a rule of ours that only quotes a marker",
         ours(firewall(description=f"like {NAMES.description()}")),
     ),
+    Case(
+        rows.OWNER_MARKER,
+        "an alert policy of ours without labels of its own",
+        ours(alert_policy({"team": "a"})),
+    ),
+    Case(
+        rows.OWNER_MARKER,
+        "a dashboard of ours whose JSON has no labels",
+        ours(dashboard(json.dumps({"displayName": "d"}))),
+    ),
     Case(rows.OWNER_MARKER, "a bucket of the user's own", bucket(labels=None), advisory=True),
     Case(
         rows.OWNER_MARKER,
@@ -479,6 +491,21 @@ KEEPS: tuple[Case, ...] = (
         rows.OWNER_MARKER,
         "unknown yet, in a component of ours",
         ours(firewall(description=UNKNOWN)),
+    ),
+    Case(
+        rows.OWNER_MARKER,
+        "an alert policy of which the state's id is not known yet",
+        ours(alert_policy({**NAMES.labels(), "tpuflex-state": UNKNOWN})),
+    ),
+    Case(
+        rows.OWNER_MARKER,
+        "a dashboard whose JSON has the id of the state, which is not known yet",
+        ours(dashboard(UNKNOWN)),
+    ),
+    Case(
+        rows.OWNER_MARKER,
+        "a dashboard with its labels",
+        ours(dashboard(json.dumps({"labels": NAMES.labels()}))),
     ),
     Case(rows.RUN_BUDGET, "as much as it may", facts=_budget(per_run_usd=Decimal("21.60"))),
     Case(

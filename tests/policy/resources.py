@@ -41,6 +41,16 @@ def ours(planned: Planned) -> Planned:
     return replace(planned, urn=urn)
 
 
+def alert_policy(labels: object) -> Planned:
+    """An alert policy."""
+    return planned("gcp:monitoring/alertPolicy:AlertPolicy", {"userLabels": labels})
+
+
+def dashboard(document: str) -> Planned:
+    """A dashboard."""
+    return planned("gcp:monitoring/dashboard:Dashboard", {"dashboardJson": document})
+
+
 def slice_(**changed: object) -> Planned:
     """A slice that keeps all rules, but for ``changed``; None leaves an input out."""
     inputs: dict[str, object] = {

@@ -57,6 +57,7 @@ MADE = (
     gcloud_commands.describe_key(KEY),
     gcloud_commands.show_storage_agent("my-project-id"),
     gcloud_commands.create_agent("my-project-id", "secretmanager.googleapis.com"),
+    gcloud_commands.list_channels("my-project-id"),
     gcloud_commands.link_billing("my-project-id", "000000-000000-000000"),
     gcloud_commands.describe_project("my-project-id"),
     gcloud_commands.undelete_project("my-project-id"),

@@ -18,9 +18,10 @@ from tpuflex.deploy.plan import StackPlan
 from tpuflex.deploy.policy import require_allowed, require_present_waivers
 from tpuflex.deploy.preparation import BUCKET
 from tpuflex.deploy.stack_run import SLICE, StackRun, for_new_host
+from tpuflex.doctor.channels import CHANNELS
 from tpuflex.doctor.check import first_failure
 from tpuflex.doctor.examine import cloud_examinations
-from tpuflex.doctor.side_by_side import examine_all
+from tpuflex.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -29,7 +30,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.inventory.kinds import SECRET
+from tpuflex.inventory.kinds import ALERT_POLICY, SECRET
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.endpoint_status import gone_container
 from tpuflex.operate.slice import SliceStatus, slice_status
@@ -164,6 +165,8 @@ def up(
             with working(report, "Looking at what `tpuflex doctor` looks at"):
                 require_checks(cloud, skipped_checks)
             _warn_of_quota(cloud, plan, report)
+        elif tells_channels(plan.plan):
+            require_checks(cloud, skipped_checks, only=frozenset((CHANNELS,)))
         # After it: without rights on buckets, the stack's own looks like another owner's.
         stack_run.preparation.check()
         require_consent(consent, "Go ahead?")
@@ -236,6 +239,14 @@ def asks_for_chips(plan: EnginePlan) -> bool:
     )
 
 
+def tells_channels(plan: EnginePlan) -> bool:
+    """Whether ``plan`` makes or changes an alert policy, which names channels."""
+    return any(
+        step.type == ALERT_POLICY.type and step.operation in ("create", "update", "replace")
+        for step in plan.steps
+    )
+
+
 def require_source(cloud: Connection) -> None:
     """Refuse a source of weights that is not there, before a project is changed for them.
 
@@ -263,19 +274,20 @@ def _may_have_bucket(cloud: Connection) -> bool:
     return True
 
 
-def require_checks(cloud: Connection, skipped: Collection[str] = ()) -> None:
+def require_checks(
+    cloud: Connection, skipped: Collection[str] = (), *, only: Collection[str] = DECISIVE
+) -> None:
     """Refuse what cannot succeed, as far as it can be told; what cannot be read is no obstacle.
 
     Args:
         cloud: the stack's cloud.
         skipped: names of examinations that the user goes on without.
+        only: names of those that count; by default all that are decisive.
 
     Raises:
         TpuflexError: the first failure, of its kind; the hint names the others.
     """
-    asked = [
-        each for each in cloud_examinations(cloud) if each.decisive and each.name not in skipped
-    ]
+    asked = [each for each in cloud_examinations(cloud) if each.name in {*only} - {*skipped}]
     found = list(zip(asked, examine_all(asked), strict=True))
     failure = first_failure(check for _, checks in found for check in checks)
     if failure is None:

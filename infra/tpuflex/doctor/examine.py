@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.doctor import (
     account,
+    channels,
     enabled_apis,
     encryption_key,
     host_account,
@@ -40,6 +41,7 @@ CLOUD_SUBJECTS = (
     rights,
     host_account,
     encryption_key,
+    channels,
     policies,
     quota,
     image,

@@ -10,7 +10,10 @@ from tpuflex.google.reading import PATIENCE, Unread, read_all
 
 #: Names of the examinations that `up` asks for before anything is created: what is wrong there is
 #: found out late otherwise, when much is made already or chips are running.
-DECISIVE = ("billing", "permissions", "account", "key", "policies", "offers", "quota", "image")
+DECISIVE = (
+    *("billing", "permissions", "account", "key", "channels"),
+    *("policies", "offers", "quota", "image"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,13 @@ def _monitoring(name: str, collection: str, version: str, **more: Any) -> Kind:
     )
 
 
+ALERT_POLICY = _monitoring(
+    "alert policy",
+    "alertPolicies",
+    "v3",
+    type="gcp:monitoring/alertPolicy:AlertPolicy",
+    labels="userLabels",
+)
 SUBNETWORK = _compute(
     "subnetwork",
     "gcp:compute/subnetwork:Subnetwork",
@@ -279,13 +286,7 @@ NETWORK = _compute("network", "gcp:compute/network:Network", "global/networks", 
 KINDS: tuple[Kind, ...] = (
     SLICE,
     NODE,
-    _monitoring(
-        "alert policy",
-        "alertPolicies",
-        "v3",
-        type="gcp:monitoring/alertPolicy:AlertPolicy",
-        labels="userLabels",
-    ),
+    ALERT_POLICY,
     _monitoring(
         "dashboard",
         "dashboards",

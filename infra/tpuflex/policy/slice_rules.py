@@ -101,8 +101,9 @@ def unmarked(planned: Planned) -> Iterator[Breach]:
     kind = of_type(planned.type)
     if kind is None or kind.found_by != "api" or planned.read:
         return
-    key = "description" if kind.marker == "description" else "labels"
-    value = planned.inputs.get(key)
+    key = "description" if kind.marker == "description" else kind.labels
+    # Labels within a document are known with all of it.
+    value = planned.inputs.get(kind.document or key)
     if isinstance(value, Mapping) and unknown(value.get(LABEL_OWNER)):
         value = value[LABEL_OWNER]
     remedy = f"Write the {key} that `tpuflex.naming.Names` gives."

@@ -119,7 +119,7 @@ class MonitoringSettings(Frozen):
 
     notification_channels: Annotated[
         tuple[NotificationChannel, ...],
-        Remedy("Write names as `gcloud beta monitoring channels list` shows them."),
+        Remedy("Write projects/PROJECT/notificationChannels/NUMBER, at most 16 of them."),
     ] = Field(default=(), max_length=MOST_CHANNELS)
     """Notification channels of yours, `projects/PROJECT/notificationChannels/NUMBER`, that Google
     tells when an alert of its policies opens and closes. They are neither made, changed nor
