@@ -60,6 +60,17 @@ def test_registers_what_its_inventory_says(
     matches(deployed(mapping), inventory)
 
 
+def test_hosts_that_write_no_metrics_may_not(deployed: Deploy) -> None:
+    """Without ``monitoring.export_metrics`` they are not told to, and have no role for it."""
+    plan = deployed(sections({"monitoring": {"export_metrics": False}}))
+
+    config = json.loads(plan.inputs[SLICE]["metadata"]["tpuflex-config"])
+    assert config["monitoring"] == {"every_s": 0}
+    roles = {each.get("role") for each in plan.inputs.values()}
+    assert "roles/logging.logWriter" in roles
+    assert "roles/monitoring.metricWriter" not in roles
+
+
 def test_hosts_cannot_read_the_token_of_the_hub(deployed: Deploy) -> None:
     """The token of the Hub has a container, no host may read it, and none is told of it."""
     plan = deployed(sections({"secrets": {"hf_token_version": 1}}))

@@ -22,9 +22,11 @@ from tpuflex.google.apis import apis
 from tpuflex.google.bucket_owner import require_own_bucket
 from tpuflex.google.enable_apis import await_settled, ensure_apis
 from tpuflex.google.endpoints import Endpoints
-from tpuflex.google.required_apis import APIS, GoogleApi, endpoint_apis
+from tpuflex.google.required_apis import APIS, GoogleApi, endpoint_apis, needed_apis
 from tpuflex.google.session import authorized_session
 from tpuflex.google.transport import Transport
+from tpuflex.settings.load import load_stack_file
+from tpuflex.settings.monitoring import MonitoringSettings
 
 BILLING = (
     "Billing account for project '123456789012' is not found. Billing must be enabled for"
@@ -53,6 +55,20 @@ def test_b2_a_new_project_is_made_ready() -> None:
     )
     assert said[2].startswith("  answers  cloudresourcemanager, compute, dns, iam, secretmanager,")
     assert all(state in (ApiState.ANSWERS, ApiState.ENABLED) for state in states(project).values())
+
+
+@pytest.mark.parametrize("exports", [True, False])
+def test_hosts_that_write_no_metrics_need_no_monitoring(*, exports: bool) -> None:
+    """Where others enable the APIs, nobody is asked for one without a use."""
+    stack = Path(__file__).parents[2] / "stacks" / "Pulumi.first-proof.yaml"
+    settings = load_stack_file(stack, deploying=False).settings.model_copy(
+        update={
+            "manage_apis": False,
+            "monitoring": MonitoringSettings(export_metrics=exports),
+        }
+    )
+
+    assert ("monitoring" in {api.name for api in needed_apis(settings)}) is exports
 
 
 def test_b2_a_ready_project_is_left_alone_in_silence() -> None:
