@@ -22,9 +22,12 @@ from embedded_cloud.strict.permissions import OWNERS_EMAIL, resource_path
 from embedded_cloud.strict.rights import Rights
 
 #: What changes no resource, by the last word of the method; and what has a log of its own, which is
-#: off unless it is turned on: what is in buckets and logs, and tokens.
+#: off unless it is turned on: what is in buckets, logs and time series, and tokens.
 _READS = re.compile(r"(?:get|list|test|wait|batchGet|access)[A-Z]?\w*")
-_DATA = ("storage.objects.", "logging.", "iamcredentials.", "oslogin.")
+_DATA = (
+    *("storage.objects.", "logging.", "monitoring.projects.timeSeries.", "iamcredentials."),
+    "oslogin.",
+)
 _LOG = "cloudaudit.googleapis.com%2Factivity"
 
 

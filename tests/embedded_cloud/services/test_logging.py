@@ -140,9 +140,15 @@ def test_a_host_may_write_and_not_read(cloud: EmbeddedCloud) -> None:
     assert texts(Api(cloud.url, token=TOKEN)) == ["from the host"]
 
 
-def test_changes_are_written_down(api: Api) -> None:
+def test_changes_are_written_down(api: Api, clock: ManualClock) -> None:
     """Each change that was carried out is an entry of the Admin Activity audit log, with who, what
-    and which resource; what only reads, or is refused, is none."""
+    and which resource; what only reads, or is refused, is none, nor is a point that a host writes
+    to Cloud Monitoring every minute."""
+    point = {"interval": {"endTime": rfc3339(clock.now())}, "value": {"int64Value": "1"}}
+    metric = {"type": "workload.googleapis.com/vllm/up"}
+    series = {"metric": metric, "resource": {"type": "global"}, "points": [point]}
+    written = api.call("POST", f"v3/projects/{PROJECT}/timeSeries", body={"timeSeries": [series]})
+    assert written.ok
     bucket, secrets = {"name": "of-a-test"}, f"v1/projects/{PROJECT}/secrets"
     api.call("POST", "storage/v1/b", body=bucket, project=PROJECT)
     api.call("GET", "storage/v1/b/of-a-test")

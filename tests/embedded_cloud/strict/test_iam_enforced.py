@@ -280,9 +280,14 @@ def test_a_host_reads_only_what_it_was_granted(cloud: EmbeddedCloud, api: Api) -
     log = {"entries": [{**entry, "textPayload": "t"}]}
     assert host.call("GET", "storage/v1/b/bk-1/o").ok
     assert host.call("GET", "storage/v1/b/bk-2/o").status_code == 403
-    assert host.call("POST", "v2/entries:write", body=log).status_code == 403
-    grant_on_project(api, "roles/logging.logWriter", member)
-    assert host.call("POST", "v2/entries:write", body=log).ok
+    writes: tuple[tuple[str, Any, str], ...] = (
+        ("v2/entries:write", log, "roles/logging.logWriter"),
+        (f"v3/projects/{PROJECT}/timeSeries", {}, "roles/monitoring.metricWriter"),
+    )
+    for path, body, role in writes:
+        assert host.call("POST", path, body=body).status_code == 403
+        grant_on_project(api, role, member)
+        assert host.call("POST", path, body=body).status_code != 403
 
 
 def test_a_change_of_records_needs_what_it_does(api: Api, account: Api) -> None:
