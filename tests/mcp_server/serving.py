@@ -15,8 +15,11 @@ from mcp.client.context import ClientRequestContext
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult
 
 from tests.cli.typing import NOON
+from tpuflex.google.endpoints import Endpoints
+from tpuflex.google.transport import JsonObject
 from tpuflex.mcp_server.server import ProjectServer
 from tpuflex.mcp_server.workspace import Workspace
+from tpuflex.naming import API_KEY
 from tpuflex.stack.connection import Connection
 
 T = TypeVar("T")
@@ -50,6 +53,15 @@ class Person:
             return ElicitResult(action="decline")
         (name,) = params.requested_schema["properties"]  # type: ignore[union-attr]
         return ElicitResult(action="accept", content={name: self.types})
+
+
+def add_key(cloud: Connection, value: str) -> None:
+    """Make the secret of the stack's API key, with ``value`` as its first version."""
+    parent, _, name = cloud.secret(API_KEY).rpartition("/")
+    api = cloud.transport(Endpoints.from_environ(cloud.environ).secretmanager)
+    body: JsonObject = {"replication": {"automatic": {}}}
+    api.call("POST", f"/v1/{parent}?secretId={name}", body=body)
+    cloud.secrets.add_version(cloud.secret(API_KEY), value)
 
 
 def workspace(project: Path, cloud: Connection | None = None, script: str = SCRIPT) -> Workspace:

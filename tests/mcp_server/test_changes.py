@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.embedded_cloud.api import eventually
-from tests.mcp_server.serving import Person, called, document, error, workspace
+from tests.mcp_server.serving import Person, add_key, called, document, error, workspace
 from tpuflex.mcp_server.changes import Changes, Planned
 from tpuflex.mcp_server.server import CHANGING, ProjectServer
 from tpuflex.naming import API_KEY
@@ -22,13 +22,8 @@ CANARY = "sk-Canary+4TnB/8vRkE3s"
 @pytest.fixture
 def server(project: Path, cloud: Connection) -> ProjectServer:
     """A server that may change, on a stack whose API key is there."""
-    parent, _, name = cloud.secret(API_KEY).rpartition("/")
-    cloud.secrets._api.call("POST", f"/v1/{parent}?secretId={name}", body=_REPLICATED)
-    cloud.secrets.add_version(cloud.secret(API_KEY), CANARY)
+    add_key(cloud, CANARY)
     return ProjectServer(workspace(project, cloud), allow_changes=True)
-
-
-_REPLICATED: Any = {"replication": {"automatic": {}}}
 
 
 def started(server: ProjectServer) -> int:

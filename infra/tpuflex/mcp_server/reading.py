@@ -117,6 +117,16 @@ class Reading:
 
         return read_alerts(self._workspace.deployed(stack), self._workspace.report).to_json()
 
+    def diagnose(self, stack: StackName = None) -> Document:
+        """Say what is wrong with the endpoint, by what shows it, and what to do next.
+
+        A class of failure with its likely cause, or an honest "unknown"; the runbook is a page of
+        `get_help` and a resource.
+        """
+        from tpuflex.diagnosis.diagnose import diagnose
+
+        return diagnose(self._workspace.deployed(stack), self._workspace.report).to_json()
+
     def get_zones_with_available_quota(
         self,
         accelerator: Annotated[

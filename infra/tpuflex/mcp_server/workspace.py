@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import NotFoundError, UsageError
+from tpuflex.diagnosis.scrubber import Scrubber, scrubber_of
+from tpuflex.errors import NotFoundError, TpuflexError, UsageError
 from tpuflex.project import open_project
 from tpuflex.stack.connection import Connection, connect
 from tpuflex.stack.opening import open_deployed, open_stack
@@ -90,6 +91,14 @@ class Workspace:
         """The cloud of a stack that may be up; a cloud that does not run is not started."""
         stack = open_deployed(self.root, self.stack_name(asked), self.environ, self.report)
         return self.connected(stack)
+
+    def scrubber(self, asked: str | None) -> Scrubber:
+        """What removes the secrets of a stack, as far as they can be read, and what looks like
+        one."""
+        try:
+            return scrubber_of(self.deployed(asked))[0]
+        except (TpuflexError, UsageError):
+            return Scrubber()
 
     def opened(self, name: str) -> Stack:
         """The stack ``name`` as a whole, by its file or by its state."""
