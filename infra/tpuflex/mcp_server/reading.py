@@ -3,6 +3,7 @@ of its ``--json``."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -108,14 +109,24 @@ class Reading:
             project.name, known, workspace.connected, without_state=without_state
         ).to_json()
 
-    def alerts(self, stack: StackName = None) -> Document:
+    def alerts(
+        self,
+        wait: Annotated[
+            bool, Field(description="Look again for up to five minutes, where time decides.")
+        ] = False,
+        stack: StackName = None,
+    ) -> Document:
         """Show which alert rules fire on the endpoint, each with the runbook that helps.
 
-        One look where that decides; else up to five minutes.
+        After one look, what only time can tell is pending or unknown.
         """
-        from tpuflex.measure.alerts import read_alerts
+        from tpuflex.measure.alerts import LOOK_S, read_alerts, watch_alerts
 
-        return read_alerts(self._workspace.deployed(stack), self._workspace.report).to_json()
+        cloud, report = self._workspace.deployed(stack), self._workspace.report
+        if wait:
+            return read_alerts(cloud, report).to_json()
+        with closing(watch_alerts(cloud, LOOK_S, report)) as looks:
+            return next(looks).to_json()
 
     def diagnose(self, stack: StackName = None) -> Document:
         """Say what is wrong with the endpoint, by what shows it, and what to do next.
