@@ -14,6 +14,7 @@ from tpuflex.deploy.project_status import status_of_all, watch_all
 from tpuflex.duration import format_age
 from tpuflex.errors import BootError
 from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.stack.connection import connect as connect_to
 from tpuflex.stack.progress import working
 from tpuflex.terminal.output import one_line
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.deploy.project_status import ProjectStatus, StackRow
     from tpuflex.operate.endpoint_status import EndpointStatus
+    from tpuflex.stack.connection import Connection
+    from tpuflex.stack.stack import Stack
     from tpuflex.terminal.output import Output
 
 _HEADER = ("STACK", "STATE", "ZONE", "LEFT", "COST", "TOKENS/S", "ALERTS")
@@ -37,7 +40,16 @@ def run_status_all(invocation: Invocation, seconds: float | None, *, tunnel: boo
         invocation.report,
         rehearsing=invocation.rehearsing,
     )
-    connect = partial(invocation.connect, start=False)
+    told = set[str]()
+
+    def say(line: str) -> None:
+        if line not in told:  # each round connects again
+            told.add(line)
+            invocation.report(line)
+
+    def connect(stack: Stack) -> Connection:
+        return connect_to(stack, invocation.environ, say, start=False)
+
     project, output = invocation.project.name, invocation.output
     if seconds is not None:
         looks = watch_all(
