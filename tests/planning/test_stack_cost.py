@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.stack_sections import sections
+from tpuflex.alerts.promql import cloud_monitoring, promql
+from tpuflex.alerts.rules import alert_rules
 from tpuflex.catalog.catalog import builtin
 from tpuflex.planning.figure import Figure
-from tpuflex.planning.stack_cost import Usage, chips_for, renewed_chip_hours, stack_cost
+from tpuflex.planning.stack_cost import (
+    Usage,
+    chips_for,
+    renewed_chip_hours,
+    stack_cost,
+    usage_of,
+)
 from tpuflex.planning.token_cost import Throughput, token_prices, usd_per_million
+from tpuflex.settings.load import parse
 
 CATALOG = builtin()
 HOURS = st.decimals(min_value=0, max_value=1000, places=3)
@@ -87,10 +97,10 @@ def test_storage_of_an_unknown_region_or_model() -> None:
 
 def test_every_known_figure_has_a_source() -> None:
     """No amount without its source."""
-    cost = stack_cost(usage(renew_before=timedelta(hours=1)))
+    cost = stack_cost(usage(renew_before=timedelta(hours=1), alert_references=1))
     figures = [value for name in cost.__slots__ if isinstance(value := getattr(cost, name), Figure)]
 
-    assert len(figures) == 8
+    assert len(figures) == 9
     assert all(figure.sources for figure in figures)
 
 
@@ -157,3 +167,24 @@ def test_metrics_cost_what_is_beyond_the_free_ones() -> None:
     assert cost.value == pytest.approx(Decimal("0.0567"), abs=Decimal("0.0001"))
     assert cost.basis.startswith("0.22 MiB at $0.2580; nothing while")
     assert stack_cost(usage(metrics=False)).metrics_per_day.value == 0
+
+
+def test_alert_policies_are_paid_by_what_they_ask_for() -> None:
+    """Each metric that a query names is $0.35 a month, and a point a minute and host; how often
+    they are named is counted in the queries themselves. Google charges nothing yet, and the day on
+    which that may end is said."""
+    settings = parse(sections({"monitoring": {"alert_policies": True}}), "test")
+    queries = [
+        promql(rule.cloud_condition, cloud_monitoring("dev"))
+        for rule in alert_rules(settings)
+        if rule.cloud_condition is not None
+    ]
+    references = sum(query.count("workload_googleapis_com:") for query in queries)
+
+    assert usage_of(settings).alert_references == references > 0
+    cost = stack_cost(usage(alert_references=references)).alerts_per_day
+    points = references * 1440 * 0.5 / 1_000_000
+    assert float(cost.value or 0) == pytest.approx(references * 0.35 / 30 + points)
+    assert "nothing before 2027-09-01" in cost.basis
+    assert stack_cost(usage()).alerts_per_day.value == 0
+    assert usage_of(parse(sections(), "test")).alert_references == 0

@@ -8,10 +8,12 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from tpuflex.alerts.rules import alert_rules
 from tpuflex.planning.figure import Figure, SourceList
-from tpuflex.planning.rates import METRICS, NAT_ADDRESS, NAT_PER_HOST
+from tpuflex.planning.rates import ALERTING, METRICS, NAT_ADDRESS, NAT_PER_HOST
 from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost, usage_of
 from tpuflex.settings.load import load_stack_file
+from tpuflex.settings.model import StackSettings
 from tpuflex.terminal.money import dollars
 
 _STACK = "first-proof"
@@ -34,6 +36,7 @@ def cost_reference() -> str:
         zones=dollars(cost.network_per_day.value),
         nat=dollars((NAT_PER_HOST.usd_per_hour + NAT_ADDRESS.usd_per_hour) * 24),
         **_metrics(cost.metrics_per_day),
+        **_alerts(settings),
         stack=_STACK,
         model=settings.model.name,
         slice=f"one {usage.accelerator.generation} chip",
@@ -47,6 +50,19 @@ def cost_reference() -> str:
         renewed=_table(_renewed(renewing, renewed), sources),
         sources="\n".join(f"- {line}" for line in sources.lines()),
     )
+
+
+def _alerts(settings: StackSettings) -> dict[str, object]:
+    """What alert policies cost, of a stack that has them."""
+    monitoring = settings.monitoring.model_copy(update={"alert_policies": True})
+    usage = usage_of(settings.model_copy(update={"monitoring": monitoring}))
+    return {
+        "alerts": dollars(stack_cost(usage).alerts_per_day.value),
+        "alerts_begin": ALERTING.begins,
+        "alerts_rate": ALERTING.usd_per_reference,
+        "alerts_references": usage.alert_references,
+        "alerts_policies": sum(rule.cloud_condition is not None for rule in alert_rules(settings)),
+    }
 
 
 def _metrics(per_day: Figure) -> dict[str, object]:

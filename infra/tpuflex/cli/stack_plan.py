@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.places import weights_prefix
@@ -74,6 +74,8 @@ def _facts(plan: StackPlan) -> Iterator[tuple[str, str]]:
         yield "account", f"yours, and kept: {account.email}{granted}"
     if (key := settings.encryption.kms_key) is not None:
         yield "key", f"yours, and kept: {key}"
+    if settings.monitoring.alert_policies:
+        yield "alerts", alerts_text(settings.monitoring.notification_channels)
     if grant := image_grant(plan.stack):
         yield (
             "to grant",
@@ -137,6 +139,16 @@ def _policy_facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
         yield word, str(finding)
     for text in report.idle:
         yield "policy", text
+
+
+def alerts_text(channels: Sequence[str]) -> str:
+    """Whom Google tells when an alert policy fires."""
+    if not channels:
+        return (
+            "policies of Cloud Monitoring, which tell nobody:\n"
+            "tpuflex:monitoring.notification_channels names no channel"
+        )
+    return f"policies of Cloud Monitoring, which tell {', '.join(channels)}"
 
 
 def egress_text(egress: str, plan: EnginePlan) -> str:

@@ -94,6 +94,35 @@ METRICS = MetricsRate(
 
 
 @dataclass(frozen=True, slots=True)
+class AlertingRate:
+    """A price of what alert policies ask Cloud Monitoring.
+
+    Attributes:
+        usd_per_reference: US dollars for one month of each reference to a metric in a policy.
+        usd_per_million: US dollars for a million points that the policies' queries return.
+        begins: before that day, nothing is charged.
+        source: where the price was read.
+    """
+
+    usd_per_reference: Decimal
+    usd_per_million: Decimal
+    begins: date
+    source: Source
+
+
+ALERTING = AlertingRate(
+    Decimal("0.35"),
+    Decimal("0.50"),
+    date(2027, 9, 1),
+    Source(
+        where="https://cloud.google.com/stackdriver/pricing: no sooner than then (as three public"
+        " repositories quote it)",
+        date=date(2026, 9, 4),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class TransferRate:
     """A price of the network between two regions.
 

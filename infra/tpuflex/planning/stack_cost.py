@@ -12,10 +12,13 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
+from tpuflex.alerts.conditions import ShareAbove, parts_of
+from tpuflex.alerts.rules import alert_rules
 from tpuflex.naming import DNS_ZONE_ROLES
 from tpuflex.planning.figure import GIB, MIB, Figure, distinct, with_source_table
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.rates import (
+    ALERTING,
     DISTRIBUTION_BYTES,
     DNS_ZONE,
     METRICS,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from tpuflex.settings.model import StackSettings
 
 _DAY = Decimal(24)
+_MONTH = Decimal(30)
 _HOURLY = "USD per hour"
 _DAILY = "USD per day"
 
@@ -75,6 +79,7 @@ class Usage:
         egress: how the hosts reach out.
         weights: the model whose weights are stored; None when its size is not known.
         metrics: whether the hosts write to Cloud Monitoring.
+        alert_references: how often alert policies there name a metric in their queries.
     """
 
     accelerator: Accelerator
@@ -86,6 +91,7 @@ class Usage:
     weights: Model | None = None
     further: tuple[str, ...] = ()
     metrics: bool = True
+    alert_references: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +107,7 @@ class StackCost:
         weights_per_day: storage of the weights.
         network_per_day: DNS zones or NAT.
         metrics_per_day: what the hosts write to Cloud Monitoring while they serve, at most.
+        alerts_per_day: what alert policies ask Cloud Monitoring, at most, until `down`.
         between_runs_per_day: what is paid while there is no slice, until `down`.
     """
 
@@ -111,6 +118,7 @@ class StackCost:
     weights_per_day: Figure
     network_per_day: Figure
     metrics_per_day: Figure
+    alerts_per_day: Figure
     between_runs_per_day: Figure
 
     def to_json(self) -> dict[str, object]:
@@ -124,6 +132,7 @@ class StackCost:
             "weights_per_day": self.weights_per_day.to_json(),
             "network_per_day": self.network_per_day.to_json(),
             "metrics_per_day": self.metrics_per_day.to_json(),
+            "alerts_per_day": self.alerts_per_day.to_json(),
             "between_runs_per_day": self.between_runs_per_day.to_json(),
         }
 
@@ -224,6 +233,7 @@ def usage_of(settings: StackSettings) -> Usage:
         egress=settings.network.egress,
         weights=settings.served,
         metrics=settings.monitoring.export_metrics,
+        alert_references=_references(settings) if settings.monitoring.alert_policies else 0,
     )
 
 
@@ -275,6 +285,7 @@ def stack_cost(usage: Usage) -> StackCost:
         weights_per_day=weights,
         network_per_day=network,
         metrics_per_day=_metrics(usage),
+        alerts_per_day=_alerts(usage),
         between_runs_per_day=Figure(
             sum((Decimal(str(figure.value or 0)) for figure in idle), Decimal(0)),
             _DAILY,
@@ -346,6 +357,31 @@ def _metrics(usage: Usage) -> Figure:
         f" than {METRICS.free_mib} MiB a month"
     )
     return Figure(mib * METRICS.usd_per_mib, _DAILY, words, (METRICS.source,))
+
+
+def _references(settings: StackSettings) -> int:
+    """How often the alert policies name a metric in their queries: a share names two."""
+    parts = [
+        part
+        for rule in alert_rules(settings)
+        if rule.cloud_condition is not None
+        for part in parts_of(rule.cloud_condition)
+    ]
+    return len(parts) + sum(isinstance(part, ShareAbove) for part in parts)
+
+
+def _alerts(usage: Usage) -> Figure:
+    """What is evaluated once a minute returns a point for each reference and host."""
+    references = usage.alert_references
+    if not references:
+        return Figure(Decimal(0), _DAILY, "nothing: monitoring.alert_policies is false", ())
+    points = Decimal(references * 24 * 60 * usage.accelerator.hosts) / 1_000_000
+    amount = references * ALERTING.usd_per_reference / _MONTH + points * ALERTING.usd_per_million
+    words = (
+        f"{references} references to metrics at ${ALERTING.usd_per_reference} a month, and their"
+        f" points; nothing before {ALERTING.begins}"
+    )
+    return Figure(amount, _DAILY, words, (ALERTING.source,))
 
 
 def _hours(duration: timedelta) -> Decimal:

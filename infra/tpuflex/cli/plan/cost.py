@@ -48,6 +48,8 @@ def _facts(usage: Usage, cost: StackCost, sources: SourceList) -> Iterator[tuple
     yield "weights", money(cost.weights_per_day, sources)
     yield "network", money(cost.network_per_day, sources)
     yield "metrics", f"at most {money(cost.metrics_per_day, sources)}"
+    if usage.alert_references:
+        yield "alerts", f"at most {money(cost.alerts_per_day, sources)}, until `tpuflex down`"
     yield "between runs", f"{money(cost.between_runs_per_day, sources)}, until `tpuflex down`"
     yield "not counted", "traffic, logs, secrets, images in Artifact Registry"
 
