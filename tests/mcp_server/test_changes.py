@@ -77,7 +77,8 @@ def test_a_plan_that_was_approved_runs_once(mode: str, server: ProjectServer) ->
     def read() -> Any:
         return document(called(restarted, "get_operation", {"operation": handle["operation"]}))
 
-    eventually(lambda: read()["state"] != "running")
+    handles = restarted.changes.operations
+    eventually(lambda: handles.read(handle["operation"]).state != "running")
     found = read()
     assert error(again)["kind"] == "PlanChangedError"
     assert (found["state"], found["exit_code"]) == ("succeeded", 0)

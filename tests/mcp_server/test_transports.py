@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
+import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -66,9 +67,9 @@ def listening(project: Path) -> Iterator[Listening]:
     words = [sys.executable, *TPUFLEX, "-C", str(project), "mcp", "--http", "0"]
     with subprocess.Popen(words, env=ENVIRON, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = process.stderr.readline()
+        said = process.stderr.readline() + process.stderr.readline()
         try:
-            found = re.fullmatch(r"Listening at (\S+)\. Token: (.+)\n", said)
+            found = re.fullmatch(r"Listening at (\S+)\nToken: (.+)\n", said)
             assert found is not None, said
             yield Listening(found[1], Path(found[2]))
         finally:
@@ -85,8 +86,10 @@ def test_http_lets_in_who_has_the_token(project: Path) -> None:
         bearer = f"Bearer {token}"
 
         async def asked() -> object:
-            client = httpx2.AsyncClient(headers={"Authorization": bearer})
-            async with Client(streamable_http_client(server.url, http_client=client)) as mcp:
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": bearer}) as client,
+                Client(streamable_http_client(server.url, http_client=client)) as mcp,
+            ):
                 return (await mcp.call_tool("get_help", {})).structured_content
 
         assert run(asked())["stacks"] == ["dev"]  # type: ignore[index]
@@ -106,3 +109,17 @@ def test_what_cannot_be_served(tmp_path: Path, capsys: Captured) -> None:
     assert code == 4
     assert "There is no Pulumi.yaml" in shown.err
     assert shown.out == ""
+
+
+def test_without_the_extra(
+    project: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the SDK it is said how to get it."""
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "mcp" or name.startswith("tpuflex.mcp_server"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    code = main.run(["-C", str(project), "mcp"], Invocation(environ={"HOME": str(project)}))
+
+    assert code == 1
+    assert "pip install 'tpuflex[mcp]'" in capsys.readouterr().err

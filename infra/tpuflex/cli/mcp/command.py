@@ -73,5 +73,5 @@ def mcp(invocation: Invocation, allow_changes: bool, port: int | None) -> None:
 
         with listening(port) as listener, token_file(project.home) as (path, token):
             url = f"http://{LOOPBACK}:{listener.getsockname()[1]}/mcp"
-            invocation.output.progress(f"Listening at {url}. Token: {path}")
+            invocation.output.progress(f"Listening at {url}\nToken: {path}")
             serve(server, listener, token)
