@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, str] = {
     words.replace(" ", "_"): f"tpuflex {words}"
     for words in (
         *("up", "down", "preview", "recover", "sweep", "doctor"),
-        *("status", "logs", "events", "diagnose", "metrics", "memory", "ask", "client", "verify"),
+        *("status", "logs", "events", "diagnose", "metrics", "ask", "client", "verify"),
         *("ssh", "tunnel", "restart", "reboot"),
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),

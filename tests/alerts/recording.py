@@ -1,6 +1,6 @@
 """What a real vLLM 0.32 on the CPU said while it was idle, busy, overloaded, frozen and gone.
 
-``recorded/vllm.json`` has it; ``python -m tests.alerts.recording`` records it again: six minutes.
+``recorded/vllm.json`` has it; ``python -m tests.alerts.recording`` records it again: ten minutes.
 One look was taken each second, and counts as one of 20 s: rules look back over half an hour.
 """
 
@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +35,10 @@ FAMILIES = (
     "vllm:generation_tokens",
     "vllm:time_to_first_token_seconds",
 )
+
+
+#: Edges of the histogram that are kept.
+EDGES = ("0.5", "0.75", "1.0", "2.5", "5.0", "+Inf")
 
 
 @dataclass(frozen=True)
@@ -70,27 +75,59 @@ def recorded() -> Recording:
     return Recording(**json.loads(FILE.read_text()))
 
 
+#: Alert -> the first and the last look of each time that it fires, with the thresholds that are
+#: there without others.
+FIRING: Mapping[str, Sequence[tuple[int, int]]] = {
+    "KvCacheFull": (
+        *((177, 189), (196, 212), (224, 230), (235, 238), (243, 246), (251, 268), (276, 283)),
+        *((292, 299), (304, 306), (311, 347)),
+    ),
+    "RequestsWaiting": ((108, 151), (173, 345)),
+    "FirstTokenSlow": ((109, 166), (177, 186), (193, 250), (259, 324), (345, 359)),
+    "FirstTokenVerySlow": ((109, 143), (161, 163), (193, 250), (259, 324), (345, 359)),
+    "NoTokens": ((322, 340),),
+    "TargetDown": ((358, 366),),
+}
+
+
+def fires(alert: str, look: int) -> bool:
+    """Whether ``alert`` fires at a look."""
+    return any(first <= look <= last for first, last in FIRING[alert])
+
+
 @dataclass(frozen=True)
 class Load:
-    """Requests that are open at once, the tokens that each asks for, and how often its prompt says
-    the same, some 14 tokens each time."""
+    """Requests that are open at once until the stage ends.
+
+    Attributes:
+        clients: how many.
+        tokens: what each asks for.
+        times: how often its prompt says the same, some 14 tokens each time.
+        once: whether each client asks once.
+    """
 
     clients: int
     tokens: int
     times: int = 1
+    once: bool = False
 
 
 #: What was done to the server, and for how many seconds. Eight sequences are computed at once, and
 #: their KV cache has twelve blocks of 128 tokens.
 STAGES: tuple[tuple[str, int, Load], ...] = (
     ("idle", 10, Load(0, 0)),
+    ("few", 20, Load(12, 40, once=True)),
+    ("rest", 15, Load(0, 0)),
     ("steady", 95, Load(1, 8)),
     ("busy", 45, Load(14, 16)),
-    ("calm", 20, Load(1, 8)),
-    ("overloaded", 70, Load(30, 180, times=7)),
-    ("emptied", 70, Load(0, 0)),
+    ("calm", 15, Load(1, 8)),
+    ("overloaded", 60, Load(30, 150, times=7)),
+    ("emptied", 20, Load(0, 0)),
+    ("crowded", 60, Load(4, 380, times=7)),
+    ("lull", 25, Load(0, 0)),
+    ("full", 50, Load(3, 380, times=7)),
     ("frozen", 30, Load(2, 400)),
-    ("thawed", 15, Load(0, 0)),
+    ("thawed", 10, Load(0, 0)),
     ("down", 12, Load(0, 0)),
 )
 
@@ -183,22 +220,25 @@ def _look(url: str) -> dict[str, float]:
         for family in text_string_to_metric_families(text)
         if family.name in FAMILIES
         for sample in family.samples
-        if not sample.name.endswith("_created")
+        if not sample.name.endswith("_created") and sample.labels.get("le", "1.0") in EDGES
     }
 
 
 def _ask(url: str, load: Load, client: int, done: threading.Event) -> None:
     number = 0
-    while not done.is_set():
+    while not done.is_set() and not (load.once and number):
         number += 1
         body = {
             "model": "tiny",
             "prompt": f"Client {client}, question {number}: tell a story of the sea. " * load.times,
             "max_tokens": load.tokens,
             "ignore_eos": True,
+            "stream": True,
         }
         try:
-            requests.post(f"{url}/v1/completions", json=body, timeout=600)
+            with requests.post(f"{url}/v1/completions", json=body, timeout=60, stream=True) as got:
+                # The server gives a request up whose client is gone.
+                any(done.is_set() for _ in got.iter_lines())
         except requests.RequestException:
             return
 

@@ -84,6 +84,7 @@ class Reading:
         truth: whether the part is true; None where the looks do not show it.
         why: why not.
         waits: whether later looks will show it.
+        whole: whether its whole window was looked at.
     """
 
     part: Part
@@ -91,6 +92,7 @@ class Reading:
     truth: bool | None
     why: str = ""
     waits: bool = False
+    whole: bool = True
 
     @property
     def unknowable(self) -> bool:
@@ -106,6 +108,7 @@ class Reading:
             "measures": _MEASURES[type(part)],
             "edge": part.edge if isinstance(part, ShareAbove) else None,
             "window_seconds": window_of(part).total_seconds(),
+            "whole_window": self.whole,
             "value": value,
             "comparison": part.comparison if not isinstance(part, ShareAbove) else ">",
             "limit": part.limit,
@@ -206,19 +209,23 @@ def read(part: Part, looks: Sequence[Look]) -> Reading:
     last, window = looks[-1], window_of(part)
     begin = last.at - window
     within = [each for each in looks if each.at >= begin]
+    if window and len(within) == 1:
+        within = list(looks[-2:])  # they are further apart than the window is long
+    # A server that does not answer any more leaves what it has said in the window.
+    known = [each for each in within if each.count(part.signal) is not None] if window else within
     whole = looks[0].at <= begin
-    value, truth = _READ[type(part)](part, within, whole)
+    value, truth = _READ[type(part)](part, known or [last], whole)
     if truth is not None:
-        return Reading(part, value, truth)
+        return Reading(part, value, truth, whole=whole)
     if isinstance(part, Compared) and part.limit is None:
         return Reading(part, value, None, f"no limit of {part.signal.name} is known")
-    if last.count(part.signal) is None:
+    if not known or known[-1].count(part.signal) is None:
         why = last.missing.get(part.signal) or f"{part.signal.name} is not among its metrics"
         return Reading(part, value, None, why)
-    if isinstance(part, ShareAbove) and last.count(part.signal, part.edge) is None:
+    if isinstance(part, ShareAbove) and known[-1].count(part.signal, part.edge) is None:
         return Reading(part, value, None, f"its histogram has no edge at {part.edge:g}")
     why = f"it takes looks over {format_duration(window)}"
-    return Reading(part, value, None, why, waits=True)
+    return Reading(part, value, None, why, waits=True, whole=whole)
 
 
 Found = tuple[float | None, bool | None]
@@ -246,7 +253,7 @@ def _increase(part: Part, within: Sequence[Look], whole: bool) -> Found:
     # It was no less than what was seen, and no more than all since the server's start.
     most = total if grown <= total else math.inf
     certain = truth == compare(most, part.limit) and not grown < part.limit < most
-    return grown, truth if whole or certain else None
+    return grown, truth if certain or (whole and len(within) > 1) else None
 
 
 def _share_above(part: Part, within: Sequence[Look], whole: bool) -> Found:
@@ -259,7 +266,7 @@ def _share_above(part: Part, within: Sequence[Look], whole: bool) -> Found:
     share = slow / grown if grown > 0 else None
     truth = share is not None and share > part.limit
     # None since the server's start, so none in the window.
-    return share, truth if whole or every == below else None
+    return share, truth if every == below or (whole and len(within) > 1) else None
 
 
 _READ: Mapping[type[Part], Callable[[Part, Sequence[Look], bool], Found]] = {

@@ -123,7 +123,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
             ),
             _FULL_FOR,
             "kv-cache-full",
-            Advice("`{memory}` shows how much context the cache holds, and what would hold more."),
+            Advice("`{metrics} --watch` shows whether ever more requests are preempted."),
         ),
         AlertRule(
             "RequestsWaiting",
@@ -175,7 +175,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
             Compared(UP, "<", 1),
             limits.down_for,
             "target-down",
-            Advice("`{status}` says what its host does about it."),
+            Advice("`{diagnose}` says why, and what to do."),
         ),
         AlertRule(
             "BootStuck",
@@ -189,7 +189,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
             ),
             timedelta(),
             "boot-stuck",
-            Advice("`{logs}` shows what the host does."),
+            Advice("`{diagnose}` says why, and what to do."),
         ),
         AlertRule(
             "RunEndsSoon",

@@ -267,15 +267,23 @@ def look_of(
     """
     numbers, missing = slice_numbers(settings, status, now)
     if isinstance(metrics, EngineMetrics):
-        known = {signal: read(metrics) for signal, read in _NUMBERS.items()}
-        counted = {signal: value for signal, value in known.items() if value is not None}
-        histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
-        return Look(at, {**numbers, **counted, UP: 1.0}, histograms, missing), None
+        counted, histograms = server_numbers(metrics)
+        return Look(at, numbers | counted, histograms, missing), None
     why = quiet_server(status) if metrics is None else metrics.message
     missing |= dict.fromkeys(_OF_THE_SERVER, why or "the server was not asked")
     if metrics is None or not is_down(metrics, status, now):
         return Look(at, numbers, missing=missing), metrics
     return Look(at, {**numbers, UP: 0.0}, missing=missing), None
+
+
+def server_numbers(
+    metrics: EngineMetrics,
+) -> tuple[dict[Signal, float], dict[Signal, dict[float, float]]]:
+    """The numbers and histograms of a server that answered."""
+    known = {signal: read(metrics) for signal, read in _NUMBERS.items()}
+    numbers = {signal: value for signal, value in known.items() if value is not None}
+    histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
+    return numbers | {UP: 1.0}, histograms
 
 
 def quiet_server(status: SliceStatus) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+from tpuflex.duration import format_duration
 
 #: pydantic's name of a :func:`refusal`; its context carries ``problem`` and ``remedy``.
 REFUSED = "refused"
@@ -37,6 +40,27 @@ def refusal(problem: str, remedy: str) -> PydanticCustomError:
     return PydanticCustomError(
         REFUSED, "{problem}. {remedy}", {"problem": problem, "remedy": remedy}
     )
+
+
+def bounded(
+    *, least: tuple[timedelta, str] | None = None, most: tuple[timedelta, str] | None = None
+) -> AfterValidator:
+    """Refuses what is shorter than ``least`` or longer than ``most``, each with why."""
+
+    def check(value: timedelta) -> timedelta:
+        if most is not None and value > most[0]:
+            raise refusal(
+                f"{format_duration(value)} is longer than {most[1]}",
+                f"Write {format_duration(most[0])} or less.",
+            )
+        if least is not None and value < least[0]:
+            raise refusal(
+                f"{format_duration(value)} is too short to {least[1]}",
+                f"Write {format_duration(least[0])} or more.",
+            )
+        return value
+
+    return AfterValidator(check)
 
 
 def check_allowed(text: str) -> str:

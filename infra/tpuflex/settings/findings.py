@@ -201,7 +201,9 @@ def _problem(error: ErrorDetails, value: object, path: str, example: str) -> tup
     }
     if kind in limits:
         name, form = limits[kind]
-        return f"{text} is out of range", f"Write {form.format(context[name])}."
+        limit = context[name]
+        written = f"{limit:g}" if isinstance(limit, float) else limit
+        return f"{text} is out of range", f"Write {form.format(written)}."
     if kind == "value_error":
         problem, _, remedy = str(context["error"]).partition("; ")
         return problem, f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""

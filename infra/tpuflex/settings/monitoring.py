@@ -11,13 +11,16 @@ from pydantic import Field
 from tpuflex.duration import Duration, format_duration
 from tpuflex.errors import Finding
 from tpuflex.queued_resource.limits import PROJECT_PATTERN
-from tpuflex.settings.base import Frozen, Remedy
+from tpuflex.settings.base import Frozen, Remedy, bounded
 from tpuflex.settings.policy_section import Usd
 
-#: A time that a condition has to last. Whoever watches looks a few times in it.
-Held = Annotated[Duration, Field(ge=timedelta(seconds=10), le=timedelta(days=1))]
-#: A time that something is counted in. Cloud Monitoring has a value a minute.
-Window = Annotated[Duration, Field(ge=timedelta(minutes=2), le=timedelta(days=1))]
+_DAY = (timedelta(days=1), "an alert may wait")
+#: A time that a condition has to last.
+Held = Annotated[Duration, bounded(least=(timedelta(seconds=10), "look twice"), most=_DAY)]
+#: A time that something is counted in: Cloud Monitoring has a value a minute.
+Window = Annotated[
+    Duration, bounded(least=(timedelta(minutes=2), "have two values a minute apart"), most=_DAY)
+]
 #: vLLM counts no first token apart that comes later than the last of its edges.
 FirstToken = Annotated[float, Field(gt=0, le=2560)]
 #: Of an alert policy (https://cloud.google.com/monitoring/quotas).

@@ -21,7 +21,7 @@ from tpuflex.duration import Duration, format_duration
 from tpuflex.errors import Finding
 from tpuflex.queued_resource import limits
 from tpuflex.queued_resource.limits import LONGEST_DRAIN, LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
-from tpuflex.settings.base import Frozen, Remedy, refusal
+from tpuflex.settings.base import Frozen, Remedy, bounded, refusal
 
 #: Names that the Cloud TPU API may know, such as v6e-4 and tpu7x-8.
 _ACCELERATOR_PATTERN = "[a-z0-9]+(-[a-z0-9]+)+"
@@ -42,27 +42,6 @@ class Lookup:
 
     catalog: Catalog
     deploying: bool = True
-
-
-def _bounded(
-    *, least: tuple[timedelta, str] | None = None, most: tuple[timedelta, str] | None = None
-) -> AfterValidator:
-    """Refuses what is shorter than ``least`` or longer than ``most``, each with why."""
-
-    def check(value: timedelta) -> timedelta:
-        if most is not None and value > most[0]:
-            raise refusal(
-                f"{format_duration(value)} is longer than {most[1]}",
-                f"Write {format_duration(most[0])} or less.",
-            )
-        if least is not None and value < least[0]:
-            raise refusal(
-                f"{format_duration(value)} is too short to {least[1]}",
-                f"Write {format_duration(least[0])} or more.",
-            )
-        return value
-
-    return AfterValidator(check)
 
 
 def check_accelerator(name: str, info: ValidationInfo) -> str:
@@ -124,7 +103,7 @@ def _lookup(info: ValidationInfo) -> Lookup:
     return info.context if isinstance(info.context, Lookup) else Lookup(builtin())
 
 
-Timeout = Annotated[Duration, _bounded(least=(timedelta(minutes=1), "wait for anything"))]
+Timeout = Annotated[Duration, bounded(least=(timedelta(minutes=1), "wait for anything"))]
 Zone = Annotated[
     str,
     AfterValidator(check_zone),
@@ -174,7 +153,7 @@ class SliceSettings(Frozen):
 
     max_run_duration: Annotated[
         Duration,
-        _bounded(
+        bounded(
             least=(SHORTEST_RUN, "boot and load weights"), most=(LONGEST_RUN, "Flex-start allows")
         ),
     ]
@@ -192,7 +171,7 @@ class SliceSettings(Frozen):
     """Plan a new run once less than this is left of the current one, or it has ended; the old
     slice serves until the new one does. Without it, a run that ended stays ended."""
 
-    drain: Annotated[Duration, _bounded(most=(LONGEST_DRAIN, "a drain may last"))] = timedelta(
+    drain: Annotated[Duration, bounded(most=(LONGEST_DRAIN, "a drain may last"))] = timedelta(
         minutes=10
     )
     """How long requests in flight are waited for before a slice that serves is deleted, from 0s to
@@ -200,7 +179,7 @@ class SliceSettings(Frozen):
     it from the last `up`, not from the file. A change does what `on_boot_change` says: by default
     `up` makes another slice."""
 
-    drain_margin: Annotated[Duration, _bounded(least=(timedelta(seconds=30), "end requests"))] = (
+    drain_margin: Annotated[Duration, bounded(least=(timedelta(seconds=30), "end requests"))] = (
         timedelta(minutes=5)
     )
     """How long before the end of its run, when Google deletes it, a slice stops admitting requests,

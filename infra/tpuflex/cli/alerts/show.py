@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.alerts.conditions import Compared, Increase
 from tpuflex.alerts.judgement import Reading, State, Verdict
 from tpuflex.alerts.signals import (
+    BILLED_NODES,
+    GENERATED,
     KV_USE,
     PHASE_SECONDS,
+    PREEMPTIONS,
     RUN_SECONDS_LEFT,
+    RUNNING,
+    SLICES,
     SPENT_USD,
+    SUCCESSORS,
+    TTFT,
+    UP,
+    WAITING,
+    Signal,
 )
 from tpuflex.duration import format_age, format_duration
+from tpuflex.terminal.money import dollars
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -25,6 +37,17 @@ _STATES = {
     State.PENDING: "pending",
     State.OK: "ok",
     State.UNKNOWN: "not known",
+}
+#: What is counted, of one and of many.
+_WORDS: Mapping[Signal, tuple[str, str]] = {
+    RUNNING: ("running", "running"),
+    WAITING: ("waiting", "waiting"),
+    PREEMPTIONS: ("preemption", "preemptions"),
+    GENERATED: ("token", "tokens"),
+    TTFT: ("first token", "first tokens"),
+    SUCCESSORS: ("successor", "successors"),
+    BILLED_NODES: ("node billed", "nodes billed"),
+    SLICES: ("slice", "slices"),
 }
 _PHASES = frozenset(PHASE_SECONDS.values())
 
@@ -41,9 +64,8 @@ def show_alerts(invocation: Invocation, found: Alerts) -> None:
     for verdict in found.firing:
         rule = verdict.rule
         output.result(f"{rule.name} ({rule.severity}): {rule.summary}")
-        output.result(
-            f"  -> {rule.next.for_stack(found.stack, invocation.environ)}", hanging="     "
-        )
+        advice = rule.next.for_stack(found.stack, invocation.environ)
+        output.result(f"  -> {advice}", hanging="     ")
         output.result(f"     `tpuflex docs runbooks/{rule.runbook}`")
     unknown, firing = len(found.of(State.UNKNOWN)), len(found.firing)
     words = f"{firing} of {len(found.verdicts)} alerts fire" if firing else "No alert fires"
@@ -69,26 +91,45 @@ def _found(verdict: Verdict) -> str:
 
 
 def _reading(reading: Reading) -> str:
+    """The value of a part in words; empty where there is nothing to say of it yet."""
     part, value = reading.part, reading.value
     if value is None:
         return ""
-    signal = part.signal
-    words = signal.name.replace("_", " ")
+    if isinstance(part, Compared):
+        return _gauge(part, value)
+    if isinstance(part, Increase) and reading.truth is False and part.comparison == ">=":
+        return f"fewer than {part.limit:,.0f} {_WORDS[part.signal][1]}"
+    if not reading.whole:
+        return ""
+    window = format_duration(part.window)
     if isinstance(part, Increase):
-        return f"{words} +{value:,.0f} in {format_duration(part.window)}"
-    if not isinstance(part, Compared):
-        return f"{value:.1%} above {part.edge:g} s in {format_duration(part.window)}"
+        return f"{_count(part.signal, value)} in {window}"
+    return f"{_percent(value)} above {part.edge:g} s in {window}"
+
+
+def _gauge(part: Compared, value: float) -> str:
+    signal = part.signal
     if signal in _PHASES:
-        name = signal.name.removeprefix("seconds_in_")
+        phase = signal.name.removeprefix("seconds_in_")
         if math.isinf(value):
-            return f"failed in {name}"
-        return f"{format_age(timedelta(seconds=value))} in {name}" if value else ""
+            return f"failed in phase {phase}"
+        return f"{format_age(timedelta(seconds=value))} in phase {phase}" if value else ""
     if signal is KV_USE:
-        return f"{value:.1%} of the KV cache".replace("%", " %")
+        return f"{_percent(value)} of the KV cache"
+    if signal is UP:
+        return "it answers" if value else "it does not answer"
     if signal is RUN_SECONDS_LEFT:
-        left = "no run" if math.isinf(value) else format_age(timedelta(seconds=value))
-        return left if math.isinf(value) else f"{left} left"
+        return "no run" if math.isinf(value) else f"{format_age(timedelta(seconds=value))} left"
     if signal is SPENT_USD:
-        limit = "" if part.limit is None else f" of {part.limit:,.2f}"
-        return f"{value:,.2f}{limit} USD"
-    return f"{value:,.0f} {words}"
+        cap = "" if part.limit is None else f", the cap is {dollars(part.limit)}"
+        return f"{dollars(value)}{cap}"
+    return _count(signal, value)
+
+
+def _count(signal: Signal, value: float) -> str:
+    one, many = _WORDS[signal]
+    return f"{value:,.0f} {one if value == 1 else many}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"

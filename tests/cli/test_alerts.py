@@ -1,0 +1,97 @@
+"""What `alerts` prints, on 80 columns and for scripts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.alerts.recording import recorded
+from tests.alerts.test_recording import look_at
+from tests.alerts.test_rules import settings
+from tests.cli.samples import status
+from tests.cli.typing import Captured, TypeIn
+from tpuflex.alerts.judgement import Judge
+from tpuflex.alerts.rules import alert_rules
+from tpuflex.cli.alerts.show import show_alerts
+from tpuflex.cli.invocation import Invocation
+from tpuflex.errors import ApiError
+from tpuflex.measure.alerts import Alerts, slice_numbers
+
+AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    """A terminal with 80 columns."""
+    return Invocation(environ={"COLUMNS": "80"}, now=lambda: AT)
+
+
+def alerts(first: int, last: int, **changes: object) -> Alerts:
+    """What the rules say after the looks from ``first`` to ``last`` of the recording."""
+    stack, recording = settings(), recorded()
+    judge = Judge(alert_rules(stack))
+    running = status(active_since=AT - timedelta(hours=2), expires=AT + timedelta(days=2))
+    numbers, missing = slice_numbers(stack, running, AT)
+    for number in range(first, last + 1):
+        look = look_at(recording, number)
+        verdicts = judge.look(replace(look, numbers={**numbers, **look.numbers}, missing=missing))
+    looked = recording.at(last) - recording.at(first)
+    found = Alerts("prod", look.at, verdicts, last - first + 1, looked.total_seconds())
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_an_alert_fires(invocation: Invocation, capsys: Captured) -> None:
+    """Each rule has its state and what it was judged by; one that fires says what to type next."""
+    frozen = recorded().stages["frozen"]
+    show_alerts(invocation, alerts(frozen - 5, frozen + 20))
+
+    assert capsys.readouterr().out == ""
+
+
+def test_a_server_that_could_not_be_asked(invocation: Invocation, capsys: Captured) -> None:
+    """It is no alert, and not quiet either: why stands below, and the exit code is that of it."""
+    refused = ApiError("No way to the endpoint.", hint="Open one.")
+    found = alerts(0, 0, refused=refused)
+    show_alerts(invocation, found)
+
+    assert found.exit_code == 1
+    assert capsys.readouterr().out.endswith(
+        "No alert fires.\nThe server was not asked: No way to the endpoint.\n  -> Open one.\n"
+    )
+
+
+def test_what_fires_is_the_exit_code() -> None:
+    """A script sees 16 when one fires, also where something else could not be asked."""
+    looks = recorded().looks
+    down = alerts(looks - 8, looks - 1)
+
+    assert alerts(0, 3).exit_code == 0
+    assert down.exit_code == replace(down, refused=ApiError("no way")).exit_code == 16
+    assert down.to_json()["firing"] == ["TargetDown"]
+    assert "NoTokens" in str(down.to_json()["unknown"])
+
+
+def test_options_of_a_look_do_not_print_rules(type_in: TypeIn) -> None:
+    """What would be ignored is refused."""
+    typed = type_in("alerts", "--watch", "5", "prometheus")
+
+    assert typed.code == 2
+    assert "asks no endpoint" in typed.err
+
+
+def test_rules_and_dashboard_are_printed(type_in: TypeIn) -> None:
+    """Both are about the job that is named, and come as a document, too."""
+    rules = type_in("alerts", "prometheus", "--job", "vllm")
+
+    assert rules.code == 0
+    assert 'vllm:num_requests_waiting{job="vllm"}' in rules.out
+    assert "- job_name: vllm" in rules.out
+    for words in ("alerts", "prometheus"), ("alerts", "grafana"):
+        assert type_in(*words, "--json").document
