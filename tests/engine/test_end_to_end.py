@@ -104,12 +104,13 @@ def test_up_serves_and_ask_gets_the_answer(shell: Shell, running: dict[str, obje
 
 
 def test_the_server_says_what_it_is(shell: Shell, running: dict[str, object]) -> None:
-    """Its tokens verify it, its KV cache is the one of `memory`, and it counts what it has done:
-    each command by a tunnel of its own where the address is private."""
+    """Its tokens verify it, its KV cache is the one of `memory`, it counts what it has done, and no
+    alert fires: each command by a tunnel of its own where the address is private."""
     del running
     verified = shell.json("verify")
     details = shell.json("details")
     metrics = shell.json("metrics")
+    alerts = shell.json("alerts")
     (row,) = shell.json("status", "--all")["stacks"]
 
     assert verified["ok"] is True, verified["checks"]
@@ -121,6 +122,8 @@ def test_the_server_says_what_it_is(shell: Shell, running: dict[str, object]) ->
     assert metrics["since_start"]["ttft"]["count"] == sum(
         metrics["since_start"]["success"].values()
     )
+    assert (alerts["firing"], alerts["refused"]) == ([], None)
+    assert {each["alert"]: each["state"] for each in alerts["alerts"]}["TargetDown"] == "ok"
     assert (row["ready"], row["phase"], row["alerts"]) == (True, "serving", [])
     assert isinstance(row["tokens_per_second"], float) or shell.private
 

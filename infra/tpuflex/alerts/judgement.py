@@ -145,7 +145,12 @@ class Verdict:
         """Why it is not known; empty where it is."""
         if self.state is not State.UNKNOWN:
             return ""
-        return "; ".join(dict.fromkeys(each.why for each in self.readings if each.why))
+        open_ = [each for each in self.readings if each.truth is None]
+        # The longest window decides how long looks have to go on; and where they do not help, what
+        # keeps them from it.
+        waiting = max(open_, key=lambda each: window_of(each.part))
+        whys = [each.why for each in open_ if each.unknowable] or [waiting.why]
+        return "; ".join(dict.fromkeys(whys))
 
     def to_json(self) -> dict[str, object]:
         """It in the document of ``tpuflex alerts --json``."""

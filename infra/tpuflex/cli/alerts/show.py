@@ -68,8 +68,9 @@ def show_alerts(invocation: Invocation, found: Alerts) -> None:
         output.result(f"  -> {advice}", hanging="     ")
         output.result(f"     `tpuflex docs runbooks/{rule.runbook}`")
     unknown, firing = len(found.of(State.UNKNOWN)), len(found.firing)
-    words = f"{firing} of {len(found.verdicts)} alerts fire" if firing else "No alert fires"
-    output.result(f"{words}; {unknown} are not known." if unknown else f"{words}.")
+    verb, are = ("fires" if firing == 1 else "fire"), ("is" if unknown == 1 else "are")
+    words = f"{firing} of {len(found.verdicts)} alerts {verb}" if firing else "No alert fires"
+    output.result(f"{words}; {unknown} {are} not known." if unknown else f"{words}.")
     if found.refused is not None:
         output.result(f"The server was not asked: {found.refused.message}")
         hint = found.refused.hint.for_stack(found.stack, invocation.environ)
