@@ -5,6 +5,8 @@ tests/acceptance/alerts has promtool judge the same.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.alerts.recording import FIRING, Recording, fires, recorded
 from tests.alerts.test_rules import RULES
 from tpuflex.alerts.judgement import Judge, Look, State
@@ -21,16 +23,17 @@ def look_at(recording: Recording, number: int) -> Look:
     return Look(at, *server_numbers(EngineMetrics.parse(text, at)))
 
 
-def test_rules_fire_when_they_should() -> None:
+@pytest.mark.parametrize("case", FIRING)
+def test_rules_fire_when_they_should(case: str) -> None:
     """Each rule fires at these looks of the recording and at no other: the burst of slow first
     tokens fires its own alert alone, the frozen engine fires though its last words stand still."""
-    recording = recorded()
-    judge = Judge(RULES[name] for name in FIRING)
+    recording = recorded(case)
+    judge = Judge(RULES[name] for name in FIRING[case])
     wrong = [
         f"{verdict.rule.name} at look {number}: {verdict.state}"
         for number in range(recording.looks)
         for verdict in judge.look(look_at(recording, number))
-        if (verdict.state is State.FIRING) is not fires(verdict.rule.name, number)
+        if (verdict.state is State.FIRING) is not fires(case, verdict.rule.name, number)
     ]
 
     assert wrong == []

@@ -52,7 +52,35 @@ def test_an_alert_fires(invocation: Invocation, capsys: Captured) -> None:
     frozen = recorded().stages["frozen"]
     show_alerts(invocation, alerts(frozen - 5, frozen + 20))
 
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == (
+        "Alerts of stack prod, 2026-11-29 01:50:00 UTC\n"
+        "ALERT               STATE          FOUND\n"
+        "KvCacheFull         FIRING for 7m  100.0 % of the KV cache, 2 waiting, 0\n"
+        "                                   preemptions in 5m\n"
+        "RequestsWaiting     FIRING for 8m  2 waiting\n"
+        "FirstTokenSlow      ok             -\n"
+        "FirstTokenVerySlow  ok             -\n"
+        "NoTokens            FIRING for 3m  7 running, 0 tokens in 3m\n"
+        "TargetDown          ok             it answers\n"
+        "BootStuck           ok             -\n"
+        "RunEndsSoon         ok             2d left, 0 successors\n"
+        "CostCapReached      ok             $10.80, the cap is $907.20\n"
+        "SpendWithoutSlice   ok             1 node billed, 1 slice\n"
+        "\n"
+        "KvCacheFull (ticket): More than 85 % of the KV cache is in use, and requests\n"
+        "wait or are preempted.\n"
+        "  -> `tpuflex metrics --stack prod --watch` shows whether ever more requests are\n"
+        "     preempted.\n"
+        "     `tpuflex docs runbooks/kv-cache-full`\n"
+        "RequestsWaiting (ticket): Requests have waited for 30s.\n"
+        "  -> `tpuflex metrics --stack prod --watch` shows whether they get fewer.\n"
+        "     `tpuflex docs runbooks/requests-waiting`\n"
+        "NoTokens (page): Requests run, and no token was generated in 3m.\n"
+        "  -> `tpuflex verify --stack prod` says whether the engine is frozen;\n"
+        "     `tpuflex restart --stack prod` starts it again.\n"
+        "     `tpuflex docs runbooks/frozen-engine`\n"
+        "3 of 10 alerts fire.\n"
+    )
 
 
 def test_a_server_that_could_not_be_asked(invocation: Invocation, capsys: Captured) -> None:
