@@ -109,13 +109,18 @@ def test_every_next_command_is_about_the_stack() -> None:
 
 
 def test_lines_are_few_and_short() -> None:
-    """Of many lines the first ones and the last stand in the answer, each cut."""
-    lines = tuple(Line("host log", f"{OOM.text} {number} {'x' * 900}") for number in range(50))
-    found = judge(
-        "dev", Evidence(status(host=HostReport("health", error="health: late")), NOON, lines=lines)
-    )
+    """Of many lines the first ones and the last stand in the answer, each cut; what the host says
+    of its server's words, and the server itself, stands once."""
+    said = [
+        Line("server log", f"ValueError: {number} GiB KV cache is needed {'x' * 900}")
+        for number in range(50)
+    ]
+    begin = "container-died: the server died with status 1 of its memory (see `tpuflex memory`): "
+    seen = status(host=HostReport("health", error=f"{begin}{said[0].text}"))
+    found = judge("dev", Evidence(seen, NOON, lines=tuple(said)))
 
     shown = found.findings[0].lines
-    assert len(shown) == 4
-    assert shown[-1].text.startswith(f"{OOM.text} 49 ")
-    assert all(len(line.text) <= 401 for line in shown)
+    assert [line.source for line in shown] == ["host report", "server log", "server log"]
+    assert shown[1].text.startswith("ValueError: 1 GiB")
+    assert shown[2].text.startswith("ValueError: 49 GiB")
+    assert all(len(line.text) <= 301 for line in shown)

@@ -24,6 +24,7 @@ from tpuflex.diagnosis.signs import (
     found_in,
     meaning_of_code,
     meaning_of_refusal,
+    words_of,
 )
 from tpuflex.doctor.check import Check, Group, Standing
 from tpuflex.duration import format_roughly
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
 
 #: Lines that are shown of a class: the first ones, and the last.
-_SHOWN_LINES = 4
-#: Letters of one.
-_LINE = 400
+_SHOWN_LINES = 3
+#: Letters of one; and of its words those by which two are the same.
+_LINE, _SAME = 300, 60
 _LOST = (Condition.NODE_MISSING, Condition.ORPHANED, Condition.DELETING)
 _CLOUD_TPU, _REPORT, _ENDPOINT = "Cloud TPU", "host report", "endpoint"
 
@@ -319,8 +320,9 @@ def _rank(found: Finding) -> tuple[bool, bool, int]:
 
 
 def _shortened(found: Finding) -> Finding:
-    """``found`` with a few of its lines: the first ones, and the last."""
-    kept = found.lines
+    """``found`` with a few of its lines, of those that say the same the first: the first ones, and
+    the last."""
+    kept = tuple({words_of(line)[:_SAME]: line for line in reversed(found.lines)}.values())[::-1]
     if len(kept) > _SHOWN_LINES:
         kept = (*kept[: _SHOWN_LINES - 1], kept[-1])
     lines = tuple(

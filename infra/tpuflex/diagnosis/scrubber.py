@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pulumi_plugin.credentials import scrub
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import NotFoundError, TpuflexError
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
@@ -75,6 +75,8 @@ def scrubber_of(cloud: Connection) -> tuple[Scrubber, tuple[str, ...]]:
     for role in cloud.stack.settings.secrets.roles:
         try:
             values.append(cloud.secrets.access(cloud.secret_version(role)))
+        except NotFoundError:
+            continue
         except TpuflexError:
             unread.append(str(role))
     return Scrubber(values), tuple(unread)

@@ -194,6 +194,11 @@ SIGNS = (
 _SENTENCES = (("stock-out", known_messages.OUT_OF_CAPACITY),)
 #: How the startup script ends in its log (startup/02-report.sh).
 _FAILED = re.compile(r"^\S+Z error ([\w-]+): ")
+#: What a line of the host's log, or its error, has before the words of its server.
+_BEGIN = re.compile(
+    r"^(?:\S+Z )?(?:[a-z-]+: )?(?:the server died with status \d+"
+    r"(?: of its [\w ]+ \([^)]*\))?(?: and is started once more)?: )?"
+)
 _KIND_WORDS = tuple((kind, re.compile(words)) for kind, words, _ in KINDS)
 
 
@@ -245,6 +250,11 @@ def found_in(lines: Iterable[Line]) -> tuple[Found, ...]:
     return tuple(Found(meaning, tuple(those)) for meaning, those in by_meaning.items())
 
 
+def words_of(line: Line) -> str:
+    """What a line says, without what vLLM and the startup script begin it with."""
+    return PREFIX.sub("", _BEGIN.sub("", line.text.removeprefix("  | ")))
+
+
 def _told_by(line: Line) -> Iterator[Meaning | Sign]:
     """What one line tells; at most one thing."""
     if OF_CLIENTS.search(line.text):
@@ -254,7 +264,7 @@ def _told_by(line: Line) -> Iterator[Meaning | Sign]:
         if meaning.slug:
             yield meaning
         return
-    words = PREFIX.sub("", text.removeprefix("  | "))
+    words = words_of(Line(line.source, text))
     for kind, pattern in _KIND_WORDS:
         # What is full is the disk, unless the server itself says so.
         if (kind != "shared memory" or line.source == SERVER_LOG) and pattern.search(words):

@@ -123,13 +123,13 @@ def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
             )
         )
         _show_lines(invocation, first)
-    if len(diagnosis.findings) > 1:
+    if first is not None and len(diagnosis.findings) > 1:
         output.result()
         output.heading("Also, or because of that")
         for each in diagnosis.findings[1:]:
             text = f"  {each.failure.slug} ({each.certainty.value}): {each.failure.title}"
             output.result(text, hanging="    ")
-            for line in each.lines[:1]:
+            for line in [line for line in each.lines if line not in first.lines][:1]:
                 output.result(f"    {line.source}: {line.text}", hanging="      ")
             output.result(f"    -> {_text(invocation, each.remedy)}", hanging="       ")
     if first is None or first.failure.slug == "unknown":
