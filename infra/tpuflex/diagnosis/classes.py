@@ -20,8 +20,8 @@ from tpuflex.errors import (
     WeightsError,
 )
 
-_MENDED = "then `{reboot}` boots this host again, on the same capacity"
-_CHANGED = "then `{up}`"
+_MENDED = Advice("then `{reboot}` boots this host again, on the same capacity")
+_CHANGED = Advice("then `{up}`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,8 @@ _ROWS = (
         "The registry has no such image, refuses the host or was not reached; or the version is"
         " below the security floor.",
         Advice(
-            "`{doctor}` looks at the image; write another one to tpuflex:serving.image, " + _CHANGED
+            "`{doctor}` looks at the image; write another one to tpuflex:serving.image, {then}",
+            then=_CHANGED,
         ),
     ),
     FailureClass(
@@ -155,15 +156,15 @@ _ROWS = (
         "disk",
         "a disk, or memory that is used as one, is full",
         "Image and weights need more room than the host has, or something else fills it.",
-        Advice("take more chips or a smaller model (`tpuflex memory`), then `{up}`"),
+        Advice("take more chips or a smaller model (`{memory}`), then `{up}`"),
     ),
     FailureClass(
         "weights",
         "the model's weights are missing, damaged or of another model",
         "A push was broken off or changed since, or files are truncated.",
         Advice(
-            "`{weights_verify}` names the files; `{weights_push}` with --again sends them anew, "
-            + _MENDED
+            "`{weights_verify}` names the files; `{weights_push} --again` sends them again, {then}",
+            then=_MENDED,
         ),
         WeightsError,
     ),
@@ -171,7 +172,7 @@ _ROWS = (
         "tokenizer",
         "the model's tokenizer cannot be loaded",
         "Its files are missing among the weights, or are of another version than the server reads.",
-        Advice("push the model with its tokenizer: `{weights_push}`, " + _MENDED),
+        Advice("push the model with its tokenizer: `{weights_push}`, {then}", then=_MENDED),
         WeightsError,
     ),
     FailureClass(
@@ -180,7 +181,8 @@ _ROWS = (
         "A flag of the server, its configuration, or the accelerator, zone and runtime version of"
         " the slice are wrong.",
         Advice(
-            "change tpuflex:serving.flags, or what the line names, in the stack file, " + _CHANGED
+            "change tpuflex:serving.flags, or what the line names, in the stack file, {then}",
+            then=_CHANGED,
         ),
         SettingsError,
     ),
@@ -191,7 +193,8 @@ _ROWS = (
         " than it has.",
         Advice(
             "lower max_model_len or max_num_batched_tokens in tpuflex:serving.flags, or take"
-            " another image, " + _CHANGED
+            " another image, {then}",
+            then=_CHANGED,
         ),
     ),
     FailureClass(
@@ -199,8 +202,9 @@ _ROWS = (
         "the model and its KV cache do not fit the chips' memory",
         "Weights, context and concurrency together need more HBM than the slice has.",
         Advice(
-            "`tpuflex memory` shows what needs how much: lower max_model_len or max_num_seqs, or"
-            " take more chips, " + _CHANGED
+            "`{memory}` shows what needs how much: lower max_model_len or max_num_seqs, or"
+            " take more chips, {then}",
+            then=_CHANGED,
         ),
     ),
     FailureClass(
@@ -227,7 +231,7 @@ _ROWS = (
         "the server dies again and again",
         "It ends with an error of its own, or the machine's memory is used up; its last lines say"
         " which.",
-        Advice("`{logs} --server` shows its last words; mend that, " + _MENDED),
+        Advice("`{logs} --server` shows its last words; mend that, {then}", then=_MENDED),
         symptom=True,
     ),
     FailureClass(

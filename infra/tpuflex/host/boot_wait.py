@@ -25,6 +25,7 @@ LATER = Advice("`{up}` keeps waiting, `{status}` looks, `{down}` ends it.")
 
 #: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
 AGAIN = Advice(
+    "What it is likely to be, and what mends it: `{diagnose}`.\n"
     "When the cause is mended: `{reboot}` boots this host again, on the same capacity;\n"
     "`{up} --new-host` asks for another, and keeps the weights.\n"
     "Until then this one goes on being billed: `{down}` ends it."

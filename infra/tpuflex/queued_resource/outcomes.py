@@ -247,8 +247,9 @@ UNREAD = Outcome(
 )
 HOST_FAILED = Outcome(
     Advice(
-        "it is billed! When the cause is mended, `{reboot}` boots it again; `{up} --new-host` asks"
-        " for another, and keeps the weights; `{down}` ends it"
+        "it is billed! `{diagnose}` says what the cause is likely to be. When it is mended,"
+        " `{reboot}` boots it again; `{up} --new-host` asks for another, and keeps the weights;"
+        " `{down}` ends it"
     ),
     _OVER,
 )
