@@ -187,6 +187,19 @@ def test_a_boot_that_takes_too_long(endpoint: Endpoint) -> None:
     assert first(endpoint.diagnosed()) == ("boot-stuck", Certainty.CERTAIN)
 
 
+def test_what_served_and_was_taken_down(endpoint: Endpoint) -> None:
+    """That its host drained for that is no failure; a boot that failed and was taken down is one,
+    of which its log tells."""
+    boot = endpoint.boot_log()
+    boot.write("READY", 9, "2026-11-21T12:00:00Z watch: draining: the slice is to be deleted")
+    assert endpoint.diagnosed().state is State.ABSENT
+    assert "slice-lost" not in [each.failure.slug for each in endpoint.diagnosed().findings]
+
+    endpoint.pass_time(5)
+    endpoint.boot_log().write("health", 9, "phase health", error=f"container-died: x\n{OOM}")
+    assert "hbm-out-of-memory" in [each.failure.slug for each in endpoint.diagnosed().findings]
+
+
 def test_nothing_there(endpoint: Endpoint) -> None:
     """No slice, and nothing in the way that was refused: exit code 4, or what the doctor finds."""
     found = endpoint.diagnosed()

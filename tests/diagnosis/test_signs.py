@@ -44,6 +44,15 @@ def test_a_log_as_it_was_reported(slug: str, thread: str, text: str) -> None:
     assert str(found.remedy)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "tests/startup/server_logs").glob("*.log")))
+def test_a_log_of_the_real_vllm(path: Path) -> None:
+    """What vLLM 0.32 wrote when it was given what cannot work."""
+    slug = path.stem.partition("-")[0].replace("configuration", "arguments")
+    found = diagnose_log(path.read_text(), path.name).findings
+
+    assert found[0].failure.slug == slug
+
+
 def test_each_class_was_reported_twice() -> None:
     """Two shapes at least for each class that lines tell."""
     counts = Counter(slug for slug, _, _ in LOGS)

@@ -114,7 +114,12 @@ def judged(cloud: Connection, found: Gathered) -> Diagnosis:
     advice: Advice | str = Advice("`{up}` brings one up")
     if found.status is not None:
         advice = found.status.advice
-    return judge(cloud.stack.name, found.evidence, advice)
+    diagnosis, scrub = judge(cloud.stack.name, found.evidence, advice), found.scrub
+    findings = tuple(
+        replace(each, lines=tuple(Line(line.source, scrub(line.text)) for line in each.lines))
+        for each in diagnosis.findings
+    )
+    return replace(diagnosis, sentence=scrub(diagnosis.sentence), findings=findings)
 
 
 def diagnose_log(text: str, source: str) -> Diagnosis:
@@ -211,9 +216,10 @@ def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bo
     past = seen is None or seen.condition in _PAST
     if log is not None and log.boot is not None:
         same = seen is not None and seen.node.endswith(f"/{log.boot.node}")
-        if past or same:
+        # What served, and is gone with its request, was taken down.
+        if same or (past and log.boot.error):
             found.add_log(log)
-        if past and log.boot.phase != "READY":
+        if past:
             found.evidence = replace(found.evidence, boot_error=found.scrub(log.boot.error))
     there = seen is not None and seen.condition is Condition.ACTIVE and seen.node_state
     reachable = tunnel or cloud.stack.embedded
@@ -225,9 +231,12 @@ def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bo
         def read(server: bool = server) -> HostLog | None:
             part = Part(_LINES, server=server)
             try:
-                return logs(cloud, part, _show_nothing, report)
+                log = logs(cloud, part, _show_nothing, report)
             except NotFoundError:
                 return None  # it has written none yet
+            if log.exit_code:
+                raise TpuflexError(f"gcloud, which reads it over SSH, ended with {log.exit_code}")
+            return log
 
         direct = found.attempt(source, read)
         if direct is not None and direct.boot is None:
