@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import NotFoundError, UsageError, WeightsError
 from tpuflex.planning.memory import MemoryPlan
@@ -49,8 +50,11 @@ def known_model(catalog: Catalog, name: str) -> Model:
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise NotFoundError(
             f"The model {name!r} is not in the catalog.",
-            hint=f"{hint}Add its row to catalog.yaml: `tpuflex memory --model-dir DIR --row` makes"
-            " it from the model's files.",
+            hint=Advice(
+                "{near}Add its row to catalog.yaml: `{memory} --model-dir DIR --row` makes it from"
+                " the model's files.",
+                near=hint,
+            ),
         )
     return row
 
