@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operate.marked_things import NAMES, STATE, Api, clients, here, maker
+from tpuflex.engine.state import known_ids
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.inventory.inventory import Inventory, Scope, take_inventory
 from tpuflex.inventory.listing import list_all
@@ -43,7 +44,7 @@ def monitoring(*policies: dict[str, Any], boards: tuple[dict[str, Any], ...] = (
             f"GET /v3/{POLICIES}": {"alertPolicies": [*policies]},
             f"GET /v1/{DASHBOARDS}": {"dashboards": [*boards]},
             **read,
-            **{f"GET /v1/{each['name']}": each for each in boards},
+            **{f"GET /v1/{DASHBOARDS}/{each['name'].rpartition('/')[2]}": each for each in boards},
         }
     )
 
@@ -73,13 +74,13 @@ def test_a_sweep_deletes_them_by_the_ids_that_google_gave() -> None:
 
     assert {each.resource.id: each.disposition for each in found} == {
         f"{POLICIES}/2": Disposition.ORPHAN,
-        "projects/123/dashboards/b": Disposition.ORPHAN,
+        f"{DASHBOARDS}/b": Disposition.ORPHAN,
     }
     for each in found:
         remove(each.resource, maker(), apis, lambda _: "")
     assert [call for call in api.calls if call.startswith("DELETE")] == [
         f"DELETE /v3/{POLICIES}/2",
-        "DELETE /v1/projects/123/dashboards/b",
+        f"DELETE /v1/{DASHBOARDS}/b",
     ]
 
 
@@ -130,3 +131,21 @@ def test_what_could_not_be_listed_is_told_by_what_it_is_called() -> None:
     unlisted = Inventory((), unlisted_kinds=frozenset({"alert policy"}))
 
     assert [item.name for item in recorded([resource], unlisted)] == [CALLED]
+
+
+@pytest.mark.parametrize("project", ["123", "p"])
+def test_a_state_knows_a_dashboard_by_the_project_s_id(project: str) -> None:
+    """Google names it by the project's number, and an import by the id: lists are asked for by the
+    id, and what a state knows is not swept."""
+    resource = {
+        "urn": "urn:pulumi:dev::tpuflex::gcp:monitoring/dashboard:Dashboard::d",
+        "type": DASHBOARD,
+        "custom": True,
+        "id": f"projects/{project}/dashboards/b",
+        "inputs": {"project": "p"},
+    }
+    known = known_ids({"resources": [resource]})
+
+    assert f"{DASHBOARDS}/b" in known
+    listing = list_all(clients(monitoring=monitoring(boards=(board(),))), "p", ("z",))
+    assert not leftovers(listing, here(*known))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tpuflex.inventory.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK
+from tpuflex.inventory.kinds import ACCOUNT, BUCKET, SECRET, SUBNETWORK, of_type
 from tpuflex.inventory.resource_ids import ids_of
 from tpuflex.naming import CRYPTO_KEY, QUEUED_RESOURCE, STATE_ID, is_state_id
 
@@ -226,6 +226,10 @@ def _ids(resource: Stored) -> Iterator[str]:
     yield id_
     yield from map(str, (resource.get("outputs") or {}).get("requests") or ())
     type_ = str(resource.get("type"))
+    kind, inputs = of_type(type_), resource.get("inputs") or {}
+    if id_ and kind is not None and kind.names_itself and inputs.get("project"):
+        # Google names a dashboard by the project's number, and lists are asked for by its id.
+        yield kind.id.format(project=inputs["project"], name=id_.rpartition("/")[2])
     if not id_ or type_ == QUEUED_RESOURCE:
         for place in ids_of(type_, resource.get("inputs") or {}):
             # IAM members are imported as "a b" and kept as "a/b".

@@ -229,9 +229,7 @@ def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudR
     if values.get("zone") == ANY_ZONE:  # the full name, projects/P/locations/Z/…, tells which
         values["zone"] = (str(entry.get("name")).split("/") + [""] * 4)[3]
     place = "global" if kind.location == "project" else values[kind.location]
-    # The name that Google gives a dashboard has the project's number, as has its id in a state.
-    id_ = str(entry.get("name")) if kind.names_itself else kind.id.format_map(values)
-    return described(kind, entry, place=place, id_=id_)
+    return described(kind, entry, place=place, id_=kind.id.format_map(values))
 
 
 def _roles(
