@@ -2,23 +2,25 @@
 group of its own, whose progress, result and exit code are files in the state directory.
 
 So a server that is started again finds it, and a person ends it as any command: by Ctrl-C, which is
-``kill -INT`` of its process, or by `tpuflex down`.
+``kill -INT`` of its process, or by `tpuflex down`. Whether it runs is said by a lock on its result,
+which is the standard output of its process and of the command: nothing else lets go of that lock
+than the end of both, however they come to it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import subprocess
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
-
-import psutil
 
 from tpuflex.advice import Advice
 from tpuflex.errors import ConflictError, NotFoundError
@@ -33,13 +35,11 @@ from tpuflex.files.trusted import (
 State = Literal["running", "succeeded", "failed", "lost"]
 #: Of its files: what it is, what it tells, its document, its exit code.
 _ABOUT, _PROGRESS, _RESULT, _CODE = "operation.json", "progress.log", "result.json", "exit_code"
-#: Runs the words after the first, and keeps their exit code in the file that the first names.
-_KEEPING_CODE = '"$@"; code=$?; echo "$code" >"$0.new" && mv "$0.new" "$0"; exit "$code"'
+#: Runs the words after the next one, and keeps their exit code in the file that it names.
+_KEEPING_CODE = (sys.executable, "-P", "-m", "tpuflex.mcp_server.operation_process")
 #: Bytes that are read of a result, and of the end of the progress.
 _LONGEST_RESULT = 4 * 1024 * 1024
 _LONGEST_PROGRESS = 64 * 1024
-#: Seconds by which two readings of a process's start may differ.
-_SAME_START = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,7 @@ class About:
         plan_hash: the hash of the plan that was approved.
         command: what runs.
         began: when it began, in UTC.
-        process: its process, which leads a group of its own.
-        process_began: when that did, in seconds since 1970, since a number is used again.
+        process: its process, which leads a group of its own, and passes SIGINT and SIGTERM on.
     """
 
     id: str
@@ -64,7 +63,6 @@ class About:
     command: tuple[str, ...]
     began: str
     process: int
-    process_began: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ class Operation:
 
     Attributes:
         about: what it is.
-        state: lost is one whose process is gone without a word.
+        state: lost is one that has ended without an exit code.
         exit_code: that of its command; None until it has ended.
         progress: the last lines that it told.
         result: the document of the command's ``--json``, once there is one.
@@ -166,26 +164,25 @@ class Operations:
                 ("tpuflex", *typed),
                 began.isoformat(timespec="seconds"),
                 process.pid,
-                _start_of(process.pid) or began.timestamp(),
             )
             write_private(place / _ABOUT, json.dumps(asdict(about), indent=1))
         return self.read(id_)
 
     def _require_none_running(self, stack: str) -> None:
-        for each in self.newest(50):
-            if each.about.stack == stack and each.state == "running":
+        for place in self._places():
+            if _is_running(place) and _about(place).stack == stack:
                 raise ConflictError(
-                    f"{each.about.id} works on stack {stack}: nothing was started.",
+                    f"{place.name} works on stack {stack}: nothing was started.",
                     hint=Advice("get_operation tells how far it is."),
                 )
 
     def newest(self, most: int) -> tuple[Operation, ...]:
         """The newest operations, the newest first."""
-        if not self._directory.is_dir():
-            return ()
-        found = [each.parent for each in self._directory.glob(f"*/{_ABOUT}")]
-        newest = sorted(found, key=lambda each: each.stat().st_mtime, reverse=True)
+        newest = sorted(self._places(), key=lambda each: each.stat().st_mtime, reverse=True)
         return tuple(self.read(each.name) for each in newest[:most])
+
+    def _places(self) -> Iterator[Path]:
+        return (each.parent for each in self._directory.glob(f"*/{_ABOUT}"))
 
     def read(self, id_: str, lines: int = 20) -> Operation:
         """The operation ``id_``, with the last ``lines`` of its progress.
@@ -199,9 +196,7 @@ class Operations:
                 f"There is no operation {id_!r} in this project.",
                 hint="get_operation without a name lists the newest.",
             )
-        document = json.loads(_end_of(place / _ABOUT, _LONGEST_PROGRESS))
-        about = About(**{**document, "command": tuple(document["command"])})
-        running = _is_running(about)
+        running = _is_running(place)
         code = _code_of(place)  # after it: what has ended has written it before
         state: State = "running"
         if code is not None:
@@ -210,7 +205,7 @@ class Operations:
             state = "lost"
         progress = _end_of(place / _PROGRESS, _LONGEST_PROGRESS).splitlines()
         result = None if state == "running" else _result_of(place)
-        return Operation(about, state, code, tuple(progress[-lines:]), result)
+        return Operation(_about(place), state, code, tuple(progress[-lines:]), result)
 
 
 def _started(
@@ -221,8 +216,9 @@ def _started(
     result = os.open(place / _RESULT, flags, 0o600)
     progress = os.open(place / _PROGRESS, flags, 0o600)
     try:
+        fcntl.flock(result, fcntl.LOCK_EX | fcntl.LOCK_NB)
         process = subprocess.Popen(
-            ["/bin/sh", "-c", _KEEPING_CODE, str(place / _CODE), *words],
+            [*_KEEPING_CODE, str(place / _CODE), *words],
             stdin=subprocess.DEVNULL,
             stdout=result,
             stderr=progress,
@@ -237,17 +233,19 @@ def _started(
     return process
 
 
-def _start_of(process: int) -> float | None:
-    try:
-        found = psutil.Process(process)
-        return None if found.status() == psutil.STATUS_ZOMBIE else float(found.create_time())
-    except psutil.Error:
-        return None
+def _about(place: Path) -> About:
+    document = json.loads(_end_of(place / _ABOUT, _LONGEST_PROGRESS))
+    return About(**{**document, "command": tuple(document["command"])})
 
 
-def _is_running(about: About) -> bool:
-    began = _start_of(about.process)
-    return began is not None and abs(began - about.process_began) < _SAME_START
+def _is_running(place: Path) -> bool:
+    """Whether the process of the operation at ``place`` has its lock, or its command has."""
+    with open_regular(place / _RESULT, os.O_RDONLY | os.O_NOFOLLOW) as result:
+        try:
+            fcntl.flock(result, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _code_of(place: Path) -> int | None:
