@@ -37,6 +37,15 @@ def test_a_server_that_serves() -> None:
     assert found.to_json()["class"] is None
 
 
+def test_a_successor_that_does_not_come_to_serve() -> None:
+    """What serves is well; what was to take over is named, with why it does not."""
+    other = "x-g2 in us-east5-a: ACTIVE, has hosts and is billed; its boot has failed: docker: none"
+    found = judge("dev", Evidence(status(others=(other,)), NOON, health=Health(True)))
+
+    assert (found.findings, found.exit_code) == ((), 0)
+    assert found.sentence.endswith(f"; further requests: {other}")
+
+
 def test_a_server_that_cannot_be_asked_from_here_serves_as_its_host_says() -> None:
     """That nobody could ask says nothing against it."""
     found = judge("dev", Evidence(status(), NOON, health=Health(None, why="no gcloud")))

@@ -277,10 +277,13 @@ def _state(evidence: Evidence) -> tuple[State, str]:
 
 
 def _serving_sentence(evidence: Evidence) -> str:
-    """That it serves, whether it was asked, and how often it did not before."""
+    """That it serves, whether it was asked, how often it did not before, and what further requests
+    of the endpoint do, such as a successor that does not come to serve."""
     health = evidence.health
     asked = health is not None and health.answers is True
     text = "it serves: it was asked, and answered" if asked else "it serves, as its host says"
+    if evidence.slice is not None and evidence.slice.others:
+        text += f"; further requests: {'; '.join(evidence.slice.others)}"
     serving = evidence.slice and evidence.slice.host and evidence.slice.host.serving
     if not serving or not serving.restarts:
         return text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.engine.embedded import ROOT, pulumi_engine
@@ -200,79 +198,3 @@ def test_a_host_without_docker(project: Project) -> None:
     assert "runtime_version" in found["next"]
     project.type("reboot", "--yes")
     assert project.diagnosed(0)["state"] == "serves"
-
-
-def test_a_cache_that_is_too_small(project: Project) -> None:
-    """The KV cache holds not one request: vLLM itself says so, and dies again and again. The flag
-    is taken back, and `up` mends it."""
-    flags = "      enforce_eager: true\n"
-    project.change(flags, f'{flags}    extra_args: ["--num-gpu-blocks-override", "2"]\n')
-    project.type("up", "--yes", code=7)
-    found = project.diagnosed(7)
-
-    assert found["class"] == "hbm-out-of-memory"
-    assert "crash-loop" in [each["class"] for each in found["others"]]
-    assert {"host report", "server log"} <= {line["source"] for line in found["lines"]}
-    assert "max_model_len" in found["next"]
-    project.change('    extra_args: ["--num-gpu-blocks-override", "2"]\n', "")
-    project.type("up", "--yes")
-    assert project.diagnosed(0)["class"] is None
-
-
-def test_a_frozen_engine(project: Project) -> None:
-    """/health answers 200 and no token comes; `restart` mends it."""
-    stopped = _signal_engine(project, signal.SIGSTOP)
-    assert stopped
-    found = project.diagnosed(7)
-
-    assert (found["class"], found["certainty"]) == ("frozen-engine", "certain")
-    assert "`tpuflex restart`" in found["next"]
-    project.type("restart", "--yes")
-    assert project.diagnosed(0)["class"] is None
-
-
-def test_weights_that_are_gone(project: Project) -> None:
-    """The host boots again and finds another manifest than it should; pushing them once more and a
-    reboot mend it."""
-    project.type("weights", "rm", _set_of(project), "--yes", "--with-readers")
-    project.type("reboot", "--yes", code=7)
-    found = project.diagnosed(7)
-
-    assert found["class"] == "weights"
-    assert "weights push" in found["next"]
-    project.type("weights", "push", "--again")
-    project.type("reboot", "--yes")
-    assert project.diagnosed(0)["class"] is None
-
-
-def test_the_end_of_the_run(project: Project) -> None:
-    """Google takes the hosts back; another run serves."""
-    project.cloud.call("POST", "clock", {"advance": 4 * 3600 + 600})
-    found = project.diagnosed(7)
-
-    assert (found["class"], found["certainty"]) == ("end-of-run", "certain")
-    assert "`tpuflex up --new-host`" in found["next"]
-    project.type("up", "--new-host", "--yes")
-    assert project.diagnosed(0)["class"] is None
-    project.type("down", "--yes")
-    assert project.diagnosed(4)["class"] is None
-
-
-def _set_of(project: Project) -> str:
-    sets = json.loads(project.type("weights", "ls", "--json"))
-    text = json.dumps(sets)
-    return text.partition('"models/')[2].partition('"')[0].join(("models/", ""))
-
-
-def _signal_engine(project: Project, number: signal.Signals) -> int:
-    """Signal the engine and its workers of this project's host; how many that were."""
-    count = 0
-    for process in psutil.process_iter():
-        try:
-            ours = str(project.root) in process.cwd() and "VLLM::" in "".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if ours:
-            process.send_signal(number)
-            count += 1
-    return count
