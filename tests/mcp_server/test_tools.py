@@ -119,6 +119,25 @@ def test_the_cloud_is_asked(server: ProjectServer) -> None:
     assert events["events"] == []
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "named"),
+    [
+        ("status", {"stack_name": "prod"}, "no argument is called stack_name; there are: stack"),
+        ("logs", {"lines": 1000}, "lines: Input should be less than or equal to 500"),
+        ("query", {}, "prompt: Field required"),
+    ],
+)
+def test_arguments_that_a_tool_has_not_are_refused(
+    server: ProjectServer, tool: str, arguments: dict[str, Any], named: str
+) -> None:
+    """Ignored, they would give an answer about another stack."""
+    said = error(called(server, tool, arguments))
+
+    assert (said["kind"], said["exit_code"]) == ("UsageError", 2)
+    assert said["message"] == f"{tool}: {named}"
+    assert tools(server)[tool].input_schema["additionalProperties"] is False
+
+
 def test_a_stack_elsewhere_is_none(project: Path) -> None:
     """No tool opens a stack that has no file in the project."""
     server = ProjectServer(workspace(project), allow_changes=True)

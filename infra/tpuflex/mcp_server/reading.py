@@ -206,7 +206,9 @@ class Reading:
 
     def query(
         self,
-        prompt: Annotated[str, Field(min_length=1, max_length=100_000)],
+        prompt: Annotated[
+            str, Field(min_length=1, max_length=100_000, description="What the user says.")
+        ],
         max_tokens: Annotated[int, Field(ge=1, le=4096)] = 256,
         temperature: Annotated[float, Field(ge=0, le=2)] = 0.0,
         stack: StackName = None,
@@ -227,7 +229,7 @@ class Reading:
         server: Annotated[
             bool, Field(description="What the server writes, instead of the host's boot.")
         ] = False,
-        lines: Annotated[int, Field(ge=1, le=500)] = 100,
+        lines: Annotated[int, Field(ge=1, le=500, description="The last so many lines.")] = 100,
         since: Since = None,
         kept: Annotated[
             bool, Field(description="Read Cloud Logging, also if the host is there.")
@@ -261,7 +263,7 @@ class Reading:
     def events(
         self,
         since: Annotated[str, Field(description="An age, such as 24h or 7d.")] = "24h",
-        lines: Annotated[int, Field(ge=1, le=500)] = 50,
+        lines: Annotated[int, Field(ge=1, le=500, description="The newest so many.")] = 50,
         stack: StackName = None,
     ) -> Document:
         """Show what has happened to the endpoint: slices, hosts, servers, changes."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
-from mcp.types import CallToolResult, ToolAnnotations
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from mcp.types import Resource as ListedResource
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from tpuflex import __version__
+from tpuflex.errors import UsageError
 from tpuflex.mcp_server import resources
 from tpuflex.mcp_server.answers import Document, answer, refusal
 from tpuflex.mcp_server.approval import Changing, Measuring
@@ -83,6 +87,17 @@ class ProjectServer(MCPServer[None]):
         for kind, (template, mime_type) in resources.TEMPLATES.items():
             self._add_resources(kind, template, mime_type)
 
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Arguments that it does not have are refused, which the SDK would ignore: the
+        answer would be about another stack than the one that was meant."""
+        tool = self._tool_manager.get_tool(name)
+        if tool is not None and (problem := _problem(tool, arguments)):
+            error = UsageError(f"{name}: {problem}")
+            return refusal(error, self.workspace.default_stack, self.workspace.environ)
+        return await super().call_tool(name, arguments, context)
+
     async def list_resources(self) -> list[ListedResource]:
         """The resources as they are now."""
         return await asyncio.to_thread(resources.listed, self.workspace)
@@ -137,6 +152,7 @@ class ProjectServer(MCPServer[None]):
         self.add_tool(
             call,
             name=name,
+            description=inspect.cleandoc(method.__doc__ or ""),
             annotations=ToolAnnotations(
                 read_only_hint=read_only,
                 destructive_hint=destructive,
@@ -144,9 +160,27 @@ class ProjectServer(MCPServer[None]):
                 open_world_hint=name not in _LOCAL,
             ),
         )
+        if (tool := self._tool_manager.get_tool(name)) is not None:
+            tool.parameters |= {"title": name, "additionalProperties": False}
 
     def _add_resources(self, kind: str, template: str, mime_type: str) -> None:
         def read(name: str) -> str:
             return resources.read(self.workspace, kind, name)
 
         self.resource(template, name=kind, mime_type=mime_type)(read)
+
+
+def _problem(tool: Tool, arguments: dict[str, Any]) -> str:
+    """What is wrong with ``arguments``; empty if nothing is."""
+    known = tool.parameters["properties"]
+    if unknown := sorted(arguments.keys() - known.keys()):
+        return (
+            f"no argument is called {', '.join(unknown)}; there are: {', '.join(known) or 'none'}"
+        )
+    try:
+        tool.fn_metadata.validate_arguments(arguments)
+    except ValidationError as error:
+        return "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+        )
+    return ""
