@@ -13,7 +13,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.advice import Advice
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import NotFoundError, UsageError, WeightsError
 from tpuflex.planning.memory import MemoryPlan
@@ -50,11 +49,8 @@ def known_model(catalog: Catalog, name: str) -> Model:
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise NotFoundError(
             f"The model {name!r} is not in the catalog.",
-            hint=Advice(
-                "{near}Add its row to catalog.yaml: `{memory} --model-dir DIR --row` makes it from"
-                " the model's files.",
-                near=hint,
-            ),
+            hint=f"{hint}Add its row to catalog.yaml: `tpuflex memory --model-dir DIR --row` makes"
+            " it from the model's files.",
         )
     return row
 

@@ -156,7 +156,7 @@ _ROWS = (
         "disk",
         "a disk, or memory that is used as one, is full",
         "Image and weights need more room than the host has, or something else fills it.",
-        Advice("take more chips or a smaller model (`{memory}`), then `{up}`"),
+        Advice("take more chips or a smaller model (`tpuflex memory`), then `{up}`"),
     ),
     FailureClass(
         "weights",
@@ -202,7 +202,7 @@ _ROWS = (
         "the model and its KV cache do not fit the chips' memory",
         "Weights, context and concurrency together need more HBM than the slice has.",
         Advice(
-            "`{memory}` shows what needs how much: lower max_model_len or max_num_seqs, or"
+            "`tpuflex memory` shows what needs how much: lower max_model_len or max_num_seqs, or"
             " take more chips, {then}",
             then=_CHANGED,
         ),
