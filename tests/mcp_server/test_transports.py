@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import stat
 import subprocess
@@ -13,14 +14,18 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import uvicorn
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.responses import PlainTextResponse
 
 from tests.cli.typing import Captured
 from tests.mcp_server.serving import run
 from tpuflex.cli import main
 from tpuflex.cli.invocation import Invocation
+from tpuflex.errors import TpuflexError
+from tpuflex.mcp_server import http
 
 TPUFLEX = ("-P", "-m", "tpuflex")
 ENVIRON = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -99,6 +104,40 @@ def test_http_lets_in_who_has_the_token(project: Path) -> None:
         assert server.post(Authorization=bearer, Origin="http://evil.example").status_code == 403
         assert token not in server.post().text
     assert not server.file.exists()
+
+
+async def test_idle_connections_keep_nobody_out() -> None:
+    """Of many that ask nothing the oldest go, and a request is answered; a request without the
+    token ends its connection, whatever it has still to send."""
+    app = http.TokenRequired(PlainTextResponse("in"), "token")
+    with http.listening(0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(TpuflexError, match=f"Port {port} of"), http.listening(port):
+            pass
+        server = uvicorn.Server(http.configured(app))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        idle = [await asyncio.open_connection(http.LOOPBACK, port) for _ in range(100)]
+        for _, writer in idle:
+            writer.write(b"POST /mcp HTTP/1.1\r\n")
+
+        async def answer(head: bytes) -> bytes:
+            reader, writer = await asyncio.open_connection(http.LOOPBACK, port)
+            writer.write(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n")
+            found = await reader.read()
+            writer.close()
+            return found
+
+        allowed = await answer(b"Authorization: Bearer token\r\nConnection: close\r\n")
+        refused = await answer(b"Content-Length: 1000000\r\n")
+        left = [each for each, _ in idle if not each.at_eof() and each.exception() is None]
+        for _, writer in idle:
+            writer.close()
+        server.should_exit = True
+        await serving
+
+    assert allowed.startswith(b"HTTP/1.1 200")
+    assert refused.startswith(b"HTTP/1.1 401")
+    assert len(left) <= 32
 
 
 def test_what_cannot_be_served(tmp_path: Path, capsys: Captured) -> None:

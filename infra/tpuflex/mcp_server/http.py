@@ -2,11 +2,13 @@
 
 Every user of this machine can reach loopback, and so can a web page in this user's browser: the
 token is in a file that only this user can read, and requests with another `Host` or `Origin` are
-refused, so that no name that a page's owner points at loopback gets through.
+refused, so that no name that a page's owner points at loopback gets through. Connections without
+the token are few and short, however many are made.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -15,11 +17,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tpuflex.errors import TpuflexError
 from tpuflex.files.trusted import own_directory, write_private
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from tpuflex.mcp_server.server import ProjectServer
 
 LOOPBACK = "127.0.0.1"
+#: Seconds that a connection gets for the head of its first request.
+_HEAD_S = 10.0
+#: Connections that may wait for theirs, and those that wait to be accepted.
+_MOST_WAITING = 32
 
 
 class TokenRequired:
@@ -50,9 +57,33 @@ class TokenRequired:
         refusal = PlainTextResponse(
             "The token of this server is missing or wrong.\n",
             status_code=401,
-            headers={"WWW-Authenticate": "Bearer"},
+            headers={"WWW-Authenticate": "Bearer", "Connection": "close"},
         )
         await refusal(scope, receive, send)
+
+
+class Impatient(H11Protocol):
+    """A connection that ends where no request comes over it soon, or too many wait for one: then
+    the oldest goes, since who has the token asks at once."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._made = self.loop.time()
+        self._timer = self.loop.call_later(_HEAD_S, self._end_if_waiting)
+        connections: set[Any] = self.connections
+        waiting = [each for each in connections if each.cycle is None]
+        if len(waiting) > _MOST_WAITING:
+            oldest = min(waiting, key=lambda each: each._made)
+            connections.discard(oldest)
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _end_if_waiting(self) -> None:
+        if self.cycle is None:
+            self.transport.abort()
 
 
 def _digest(text: bytes) -> bytes:
@@ -61,7 +92,8 @@ def _digest(text: bytes) -> bytes:
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """A socket that listens on ``port`` of loopback; 0 is any that is free.
+    """A socket that listens on ``port`` of loopback; 0 is any that is free. From then on nobody
+    else can listen there.
 
     Raises:
         TpuflexError: it cannot be had.
@@ -70,6 +102,7 @@ def listening(port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((LOOPBACK, port))
+            listener.listen(_MOST_WAITING)
         except OSError as error:
             raise TpuflexError(
                 f"Port {port} of {LOOPBACK} cannot be had: {error.strerror}.",
@@ -100,6 +133,19 @@ def guarded_app(server: ProjectServer, port: int, token: str) -> ASGIApp:
     return TokenRequired(server.streamable_http_app(transport_security=security), token)
 
 
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """How ``app`` is served."""
+    return uvicorn.Config(
+        app,
+        http=Impatient,
+        ws="none",
+        loop="asyncio",
+        backlog=_MOST_WAITING,
+        log_level="error",
+        access_log=False,
+    )
+
+
 def serve(server: ProjectServer, listener: socket.socket, token: str) -> None:
     """Answer on ``listener`` until Ctrl-C or SIGTERM, both of which raise KeyboardInterrupt:
     uvicorn raises a signal again once it has ended, and the token's file has to go before."""
@@ -109,5 +155,4 @@ def serve(server: ProjectServer, listener: socket.socket, token: str) -> None:
 
     signal.signal(signal.SIGTERM, end)
     app = guarded_app(server, listener.getsockname()[1], token)
-    config = uvicorn.Config(app, log_level="error", access_log=False)
-    uvicorn.Server(config).run(sockets=[listener])
+    uvicorn.Server(configured(app)).run(sockets=[listener])
