@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from pulumi_plugin.credentials import scrub
+from pulumi_plugin.credentials import REMOVED, scrub
 
 TOKEN = "ya29.a0Canary_token-123"
+KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,20 @@ TOKEN = "ya29.a0Canary_token-123"
         ),
         ("args: {'api_key': ['4nAkWnq8s0'], 'port': 8000}", "args: {'[removed]'], 'port': 8000}"),
         ("PULUMI_CONFIG_PASSPHRASE=correct-horse x", "PULUMI_CONFIG_[removed] x"),
+        ("GOCSPX-abcdefghijklmnop0123 pul-0123456789abcdef01", "[removed] [removed]"),
+        ("sk-proj-abcdefghijklmnopqrstu ghr_abcdefghijklmnop", "[removed] [removed]"),
+        (r"said \nhf_abcdefghij0123\nsk-abcdefghijklmnop0123", r"said \n[removed]\n[removed]"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\ndef", "[removed]"),
+        (
+            f"1 {KEY_LINE}\n2 x\n-----END PRIVATE KEY-----",
+            "1 [removed]\n2 x\n-----END PRIVATE KEY-----",
+        ),
+        ("sha256:" + "0123456789abcdef" * 4, "sha256:" + "0123456789abcdef" * 4),
+        ("curl -H 'Authorization: Bearer $KEY'", "curl -H 'Authorization: Bearer $KEY'"),
+        (
+            "hf_config, hf_overrides and acme/sk-bert-base-cased",
+            "hf_config, hf_overrides and acme/sk-bert-base-cased",
+        ),
         (
             "the secret api-key: version 1 is not there",
             "the secret api-key: version 1 is not there",
@@ -45,3 +62,54 @@ def test_credentials_are_scrubbed(text: str, left: str) -> None:
 def test_known_secrets_are_removed_wherever_they_stand() -> None:
     """A value that looks like nothing is removed where it is known."""
     assert scrub("a plain-word b", ["plain-word"]) == "a [removed] b"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(
+            "sk-",
+            "sk-a",
+            "hf_",
+            "eyJ",
+            "eyJa.",
+            "ya29.",
+            "1//",
+            "1//0",
+            "pul-",
+            "AIza",
+            "v1:",
+            "xoxb-",
+        ),
+        *(
+            "-----BEGIN ",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END PRIVATE KEY",
+            "://",
+            "://a:",
+            "?key=",
+        ),
+        *(
+            "bearer ",
+            "bearer\t\t",
+            "authorization: basic ",
+            "api_key",
+            "api_key ",
+            "api_key=(",
+            "A",
+            "+",
+        ),
+    ],
+)
+def test_work_grows_as_a_text_does(part: str) -> None:
+    """A text is chosen by who calls the endpoint. One that makes a pattern look twice over the same
+    run costs minutes of the processor at this length, and hundredths of a second otherwise."""
+    text = part * (300_000 // len(part))
+    began = time.process_time()
+    scrub(text)
+    assert time.process_time() - began < 10
+
+
+def test_a_key_of_a_long_line() -> None:
+    """What stands in a run of one kind of letters is found also in a long one."""
+    assert scrub("A" * 100_000 + " " + TOKEN).endswith(REMOVED)

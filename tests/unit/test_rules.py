@@ -134,7 +134,7 @@ REFUSED = [
     ("serving.media_domains", ["example.org"], "tpuflex:serving.media_domains", "egress: internet"),
     ("serving.env", {"VLLM_API_KEY": "x"}, "tpuflex:serving.env.VLLM_API_KEY", "Secret Manager"),
     ("serving.env", {"DB_PASSWORD": "x"}, "tpuflex:serving.env.DB_PASSWORD", "Remove it"),
-    ("serving.env", {"OPTION": "hf_abcdef"}, "tpuflex:serving.env.OPTION", "Remove it"),
+    ("serving.env", {"OPTION": "hf_abcdefghij0123"}, "tpuflex:serving.env.OPTION", "Remove it"),
     ("serving.env", {"PATH": "/x"}, "tpuflex:serving.env.PATH", "Remove it"),
     ("serving.env", {"TPUFLEX_ROOT": "/x"}, "tpuflex:serving.env.TPUFLEX_ROOT", "Remove it"),
     ("serving.env", {"X": "a\nb"}, "tpuflex:serving.env.X", "one line"),

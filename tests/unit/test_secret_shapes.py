@@ -20,6 +20,9 @@ TAIL = "aB3dEfGhIjKlMnOpQrSt"
         "postgres://user:password@host/base",
         {"deep": [{"auth": f"hf_{TAIL}"}]},
         {f"hf_{TAIL}": 1},
+        f"Bearer {TAIL}",
+        f"eyJhbGciOiJIUzI1NiJ9.{TAIL}.{TAIL}",
+        f"-----BEGIN PRIVATE KEY-----\n{TAIL}\n-----END PRIVATE KEY-----",
     ],
 )
 def test_a_secret_is_found_wherever_it_stands(value: object) -> None:

@@ -1,22 +1,13 @@
-"""What secrets look like, by the names of variables and wherever their values stand. Pure."""
+"""What holds a secret: variables by their names, and values by what they look like. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
+from pulumi_plugin.credentials import holds_credential, without_credentials
+
 _NAME = re.compile(r"(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$", re.IGNORECASE)
-#: Tokens of Hugging Face, OpenAI, GitHub, Google, GitLab, Slack and AWS. The name of a model may
-#: begin like one, and goes on in words.
-_SHAPES = (
-    r"hf_[A-Za-z0-9]{6,}(?!\w)|sk-(?=[\w-]*\d)(?=[\w-]*[A-Z])[\w-]{16,}|gh[opsu]_[A-Za-z0-9]{16,}"
-    r"|github_pat_\w{16,}|AIza[\w-]{16,}|ya29\.[\w.-]{8,}|glpat-[\w-]{16,}|xox[abp]-[\w-]{8,}"
-    r"|AKIA[A-Z0-9]{12,}"
-)
-#: Such a token, a private key, or who logs in, and how, in an address.
-_VALUE = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_SHAPES})|-----BEGIN [^-]{{1,40}}-----|(?<=://)[^/\s@]{{1,300}}(?=@)"
-)
 
 
 def names_secret(variable: str) -> bool:
@@ -28,7 +19,7 @@ def holds_secret(value: object) -> bool:
     """Whether ``value``, or anything in it, looks like a secret."""
     match value:
         case str():
-            return _VALUE.search(value) is not None
+            return holds_credential(value)
         case Mapping():
             return any(holds_secret(each) for pair in value.items() for each in pair)
         case list() | tuple():
@@ -38,4 +29,4 @@ def holds_secret(value: object) -> bool:
 
 def masked(text: str) -> str:
     """``text`` without what looks like a secret."""
-    return _VALUE.sub("…", text)
+    return without_credentials(text, "…")
