@@ -93,7 +93,8 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             _INIT,
         ),
         MAKE: ("make demo", "make test"),
-        MEASURED: ("tpuflex verify", "tpuflex metrics"),
+        MEASURED: ("tpuflex verify", "tpuflex metrics", "tpuflex alerts"),
+        DIAGNOSED: ("tpuflex diagnose",),
         BENCHED: ("tpuflex bench run --points 1x64,4x64 --output 16",),
         LOGIN: (
             "gcloud auth login",
