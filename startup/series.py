@@ -46,7 +46,7 @@ class Series(NamedTuple):
 
 #: A host without an answer of its server writes those without a source only.
 SERIES = (
-    Series("up", GAUGE, INT64, "1", "", "Whether the server answers, and is not drained."),
+    Series("up", GAUGE, INT64, "1", "", "Whether the server answers."),
     Series("run_seconds_left", GAUGE, INT64, "s", "", "Seconds to the end of the slice's run."),
     Series(
         "requests_in_flight",
@@ -206,7 +206,7 @@ def since(
     Args:
         before: what held at the last point; None before the first.
         process: see :class:`Since`.
-        started: when that is, by the cloud's clock.
+        started: when that is, by a clock that may differ a little from the cloud's.
         end: of the point, by the cloud's clock.
         counts: what the server has counted by then.
 

@@ -98,7 +98,7 @@ class Watch:
             self._write_down(before, state)
             if RERUN in actions:
                 return
-            self.monitoring.write(look, state, self.limits, self.server.metrics)
+            self.monitoring.write(look, self.limits, self.server.metrics)
             asked = self._wait(asked, PACE[state.phase])
 
     def _look(self, state: State, asked: Asked, container: Container) -> Look:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from series import NOTHING, Since, read_counts, request, since
 from watch_host import ask
 from watch_rules import deadline
-from watch_state import Limits, Look, State
+from watch_state import Limits, Look
 
 #: How long the watch waits for Google, which keeps it from looking; it writes again after so many
 #: seconds at most where it was not answered, or refused.
@@ -48,18 +48,17 @@ class Monitoring:
         #: What Google has answered that is in the log already.
         self._logged: set[int] = set()
 
-    def write(self, look: Look, state: State, limits: Limits, metrics: str) -> None:
+    def write(self, look: Look, limits: Limits, metrics: str) -> None:
         """Write a point of each series, if it is time.
 
         Args:
             look: what was seen.
-            state: where the host stands since.
             limits: when its run ends.
             metrics: the server's own, where it has answered this look.
         """
         if not self._every_s or look.at < self._due:
             return
-        document = self._document(look, state, limits, metrics)
+        document = self._document(look, limits, metrics)
         headers = {
             "Authorization": f"Bearer {self._token()}",
             "Content-Type": "application/json",
@@ -76,11 +75,9 @@ class Monitoring:
             self._logged.add(answer.status)
             self._log(_refused(answer.status, answer.text), "WARNING")
 
-    def _document(
-        self, look: Look, state: State, limits: Limits, metrics: str
-    ) -> dict[str, object]:
+    def _document(self, look: Look, limits: Limits, metrics: str) -> dict[str, object]:
         end = look.at + look.ahead
-        known = {"up": float(look.server is not None and not state.drained)}
+        known = {"up": float(look.server is not None)}
         if limits.ends_at is not None:
             known["run_seconds_left"] = max(0.0, limits.ends_at - end)
         counts, start = NOTHING, None
@@ -90,7 +87,9 @@ class Monitoring:
             process = look.container.started
             started = deadline(process)
             if started is not None:
-                after = since(self._since, process, started + look.ahead, end, counts)
+                # By the host's own clock: how far the cloud's is ahead is an estimate, which each
+                # watch makes again, and the start of a series must not move.
+                after = since(self._since, process, started, end, counts)
                 self._since, start = after or self._since, after.start if after else None
         return request(self._place, end, known, counts, start)
 
