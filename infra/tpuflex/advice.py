@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, str] = {
     words.replace(" ", "_"): f"tpuflex {words}"
     for words in (
         *("up", "down", "preview", "recover", "sweep", "doctor"),
-        *("status", "logs", "events", "diagnose", "metrics", "ask", "client", "verify"),
+        *("status", "logs", "events", "diagnose", "metrics", "memory", "ask", "client", "verify"),
         *("ssh", "tunnel", "restart", "reboot"),
         *("weights hash", "weights ls", "weights push", "weights rm", "weights verify"),
         *("secrets ensure", "secrets ls", "secrets put"),
@@ -81,7 +81,7 @@ class Advice:
         return f"Advice({str(self)!r})"
 
     def for_stack(
-        self, stack: str, environ: Mapping[str, str], *, own_program: bool = False
+        self, stack: str, environ: Mapping[str, str] | None = None, *, own_program: bool = False
     ) -> str:
         """The text about ``stack``.
 
@@ -89,13 +89,15 @@ class Advice:
         ``$TPUFLEX_STACK``: where that names another one, ``dev`` is named, too.
 
         Args:
-            stack: the stack that its commands are about.
-            environ: the environment that they are typed in.
+            stack: the stack that its commands are about; empty for none.
+            environ: the environment that they are typed in. None where that is not known, as in a
+                document or a notification: there the stack is always named.
             own_program: whether a program of the user's own deploys it, and so Pulumi's commands.
         """
         if own_program:
             return self._shown(f" --stack {shlex.quote(stack)}", _PULUMI_COMMANDS)
-        if stack == DEFAULT_STACK == unnamed_stack(environ):
+        typed = environ is not None and stack == DEFAULT_STACK == unnamed_stack(environ)
+        if typed or not stack:
             return str(self)
         return self._shown(f" --stack {shlex.quote(stack)}")
 

@@ -78,12 +78,12 @@ class TpuflexError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
-    def to_json(self) -> dict[str, object]:
-        """It in the document of a command with ``--json``."""
+    def to_json(self, stack: str = "") -> dict[str, object]:
+        """It in the document of a command with ``--json``, with a hint about ``stack``."""
         return {
             "kind": type(self).__name__,
             "message": self.message,
-            "hint": str(self.hint),
+            "hint": self.hint.for_stack(stack),
             "exit_code": self.exit_code,
         }
 

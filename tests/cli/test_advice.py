@@ -73,6 +73,8 @@ def test_the_default_stack_is_named_where_the_environment_names_another() -> Non
     assert advice.for_stack("big", typed) == "tpuflex down --stack big"
     assert advice.for_stack("dev", {"TPUFLEX_STACK": "dev"}) == "tpuflex down"
     assert advice.for_stack("dev", {"TPUFLEX_STACK": ""}) == "tpuflex down"
+    # Who reads a document has an environment that is not known.
+    assert advice.for_stack("dev") == "tpuflex down --stack dev"
 
 
 def test_a_failure_advises_for_the_stack_of_the_command(capsys: Captured) -> None:

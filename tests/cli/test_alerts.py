@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +13,7 @@ from tests.alerts.test_recording import look_at
 from tests.alerts.test_rules import settings
 from tests.cli.samples import status
 from tests.cli.typing import Captured, TypeIn
+from tpuflex.advice import Advice
 from tpuflex.alerts.judgement import Judge
 from tpuflex.alerts.rules import alert_rules
 from tpuflex.cli.alerts.show import show_alerts
@@ -104,6 +106,19 @@ def test_what_fires_is_the_exit_code() -> None:
     assert down.exit_code == replace(down, refused=ApiError("no way")).exit_code == 16
     assert down.to_json()["firing"] == ["TargetDown"]
     assert "NoTokens" in str(down.to_json()["unknown"])
+
+
+@pytest.mark.parametrize("stack", ["prod", "dev"])
+def test_a_document_names_its_stack_in_every_command(stack: str) -> None:
+    """Who reads it has another shell, in which `tpuflex down` is about another stack."""
+    refused = ApiError("No way to the endpoint.", hint=Advice("`{status}` says why."))
+    document = alerts(0, 0, stack=stack, refused=refused).to_json()
+    nexts = [each["next"] for each in document["alerts"]]  # type: ignore[attr-defined]
+
+    for text in (*nexts, document["refused"]["hint"]):  # type: ignore[index]
+        commands = re.findall("`(tpuflex [^`]*)`", text)
+        assert commands
+        assert all(f"--stack {stack}" in each for each in commands)
 
 
 def test_options_of_a_look_do_not_print_rules(type_in: TypeIn) -> None:

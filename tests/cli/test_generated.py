@@ -32,4 +32,4 @@ def test_fields_of_the_status_document_are_the_ones_described() -> None:
     """`status --json` has exactly the fields that the page lists, whatever is known."""
     bare = SliceStatus("g1", "us-east5-a", "FAILED", Lifecycle.FAILED, "it failed")
 
-    assert list(bare.to_json()) == list(STATUS_FIELDS)
+    assert list(bare.to_json("dev")) == list(STATUS_FIELDS)

@@ -30,5 +30,5 @@ def test_one_whose_run_is_over(stack: Stack) -> None:
     gone = UpResult(stack, None, cost, NOON, "the run is over")
 
     assert (over.endpoint, over.to_json()["boot_seconds"]) == (None, {})
-    assert over.to_json()["slice"] == left.to_json()
+    assert over.to_json()["slice"] == left.to_json(stack.name)
     assert (gone.endpoint, gone.to_json()["slice"]) == (None, None)

@@ -245,7 +245,7 @@ class TestStatus:
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": made}, reported)
 
         same = look(settings, tpu)
-        assert same.weights == same.to_json()["weights"] == "a1" * 32
+        assert same.weights == same.to_json("dev")["weights"] == "a1" * 32
         assert not same.other_weights
         assert weights_text(same) == "a1" * 32
 
@@ -284,7 +284,7 @@ class TestStatus:
         found = look(settings, Tpu([waiting]))
 
         assert found.gives_up == datetime(2026, 11, 21, 11, tzinfo=UTC)
-        assert found.to_json()["gives_up"] == "2026-11-21T11:00:00+00:00"
+        assert found.to_json("dev")["gives_up"] == "2026-11-21T11:00:00+00:00"
         assert look(settings, Tpu([running], {f"{PARENT}/nodes/g1": node()})).gives_up is None
 
     def test_host_that_has_not_reported(self, settings: StackSettings) -> None:
@@ -310,7 +310,7 @@ class TestStatus:
         found = look(settings, tpu)
 
         assert (found.lifecycle, found.address) == (Lifecycle.ACTIVE, "10.0.0.2")
-        assert found.to_json()["unread"] == odd.message
+        assert found.to_json("dev")["unread"] == odd.message
         assert found.outcome is UNREAD
         assert host_text(found) == f"its report cannot be read: {odd.message}"
 

@@ -152,8 +152,8 @@ class Verdict:
         whys = [each.why for each in open_ if each.unknowable] or [waiting.why]
         return "; ".join(dict.fromkeys(whys))
 
-    def to_json(self) -> dict[str, object]:
-        """It in the document of ``tpuflex alerts --json``."""
+    def to_json(self, stack: str) -> dict[str, object]:
+        """It in the document of ``tpuflex alerts --json`` about ``stack``."""
         rule = self.rule
         return {
             "alert": rule.name,
@@ -163,7 +163,7 @@ class Verdict:
             "since": self.since and self.since.isoformat(),
             "held_seconds": rule.held.total_seconds(),
             "runbook": rule.runbook,
-            "next": str(rule.next),
+            "next": rule.next.for_stack(stack),
             "why": self.why,
             "readings": [each.to_json() for each in self.readings],
         }

@@ -69,7 +69,7 @@ def texts_of(rule: AlertRule, stack: str) -> Mapping[str, str]:
     return {
         "summary": rule.summary,
         "runbook": f"tpuflex docs runbooks/{rule.runbook}",
-        "next": rule.next.for_stack(stack, {}),
+        "next": rule.next.for_stack(stack),
     }
 
 

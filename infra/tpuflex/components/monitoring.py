@@ -139,7 +139,7 @@ class Monitoring(pulumi.ComponentResource):
 
 def documentation(rule: AlertRule, names: Names, model: str) -> str:
     """What is in a notification: what is so, what to type next, and where more is written."""
-    advice = rule.next.for_stack(names.stack, {})
+    advice = rule.next.for_stack(names.stack)
     part = "Cloud Monitoring sees a part of that; `tpuflex alerts` sees all of it.\n\n"
     return (
         f"{rule.summary}\n\n"

@@ -114,7 +114,7 @@ class StackRow:
             "stale": self.stale,
             "age_seconds": round(self.age, 1),
             "exit_code": self.exit_code,
-            "error": None if self.error is None else self.error.to_json(),
+            "error": None if self.error is None else self.error.to_json(self.name),
         }
 
 

@@ -73,7 +73,7 @@ class Restart:
             "seconds": round(self.seconds, 1),
             "boot_seconds": {} if host is None else host.seconds_by_phase(),
             "usd_per_hour": usd(self.per_hour),
-            "slice": self.slice.to_json(),
+            "slice": self.slice.to_json(self.stack.name),
         }
 
 

@@ -90,7 +90,7 @@ class UpResult:
             "model": self.stack.settings.model.name,
             "usd_per_hour": usd(self.cost.per_hour),
             "boot_seconds": {} if host is None else host.seconds_by_phase(),
-            "slice": None if self.slice is None else self.slice.to_json(),
+            "slice": None if self.slice is None else self.slice.to_json(self.stack.name),
             "run_over": self.run_over or None,
             "health": None if self.health is None else self.health.to_json(),
         }

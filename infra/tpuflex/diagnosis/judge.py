@@ -143,15 +143,15 @@ class Finding:
     remedy: Advice
     cause: str
 
-    def to_json(self) -> dict[str, object]:
-        """The class in the document of :class:`Diagnosis`."""
+    def to_json(self, stack: str) -> dict[str, object]:
+        """The class in the document of the :class:`Diagnosis` of ``stack``."""
         return {
             "class": self.failure.slug,
             "title": self.failure.title,
             "certainty": self.certainty.value,
             "lines": [line.to_json() for line in self.lines],
             "cause": self.cause,
-            "next": str(self.remedy),
+            "next": self.remedy.for_stack(stack),
             "runbook": f"docs/{self.failure.page}.md",
         }
 
@@ -194,16 +194,18 @@ class Diagnosis:
 
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex diagnose --json`` prints."""
-        first = self.findings[0].to_json() if self.findings else {"class": None, "lines": []}
+        first = (
+            self.findings[0].to_json(self.stack) if self.findings else {"class": None, "lines": []}
+        )
         return {
             "stack": self.stack or None,
             "state": self.state.value,
             "sentence": self.sentence,
             **first,
-            "next": str(self.remedy),
-            "others": [each.to_json() for each in self.findings[1:]],
+            "next": self.remedy.for_stack(self.stack),
+            "others": [each.to_json(self.stack) for each in self.findings[1:]],
             "looked_at": list(self.looked_at),
-            "unread": [each.to_json() for each in self.unread],
+            "unread": [each.to_json(self.stack) for each in self.unread],
             "exit_code": self.exit_code,
         }
 

@@ -6,7 +6,7 @@ An error is a document, too: a client that reads only text gets it as text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from mcp.types import CallToolResult, TextContent
@@ -50,19 +50,18 @@ def answer(found: object, scrub: Scrubber | None = None) -> CallToolResult:
     return _result({"untrusted": UNTRUSTED, **_shown(document, scrub)})
 
 
-def refusal(error: Exception, stack: str, environ: Mapping[str, str]) -> CallToolResult:
+def refusal(error: Exception, stack: str) -> CallToolResult:
     """The answer to a call that failed with ``error``: what ``--json`` prints of it.
 
     Args:
         error: the error.
         stack: the stack that its hint is about.
-        environ: the environment that its commands are typed in.
     """
-    document = {"error": _error(error, stack, environ)}
+    document = {"error": _error(error, stack)}
     return _result(_shown(document, Scrubber()), is_error=True)
 
 
-def _error(error: Exception, stack: str, environ: Mapping[str, str]) -> Document:
+def _error(error: Exception, stack: str) -> Document:
     match error:
         case TpuflexError():
             found = error
@@ -84,8 +83,7 @@ def _error(error: Exception, stack: str, environ: Mapping[str, str]) -> Document
                 hint="Run the command of the same name with --verbose, and report what it shows.",
             )
     document: Document = {
-        **found.to_json(),
-        "hint": found.hint.for_stack(stack, environ),
+        **found.to_json(stack),
         "more": more(found) or None,
     }
     if isinstance(found, SettingsError):

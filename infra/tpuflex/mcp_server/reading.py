@@ -68,7 +68,7 @@ class Reading:
         try:
             settings = self._workspace.planned(name).settings
         except TpuflexError as error:
-            return {"stack": name, "problem": error.to_json()}
+            return {"stack": name, "problem": error.to_json(name)}
         return {
             "stack": name,
             "cloud": settings.cloud,

@@ -147,7 +147,7 @@ class ProjectServer(MCPServer[None]):
                 return answer(found, self.workspace.scrubber(of) if name in _QUOTING else None)
             except Exception as error:  # each error is an answer, and a bug is one without a trace
                 stack = arguments.get("stack") or self.workspace.default_stack
-                return refusal(error, stack, self.workspace.environ)
+                return refusal(error, stack)
 
         self.add_tool(
             call,

@@ -112,8 +112,8 @@ class Alerts:
                 state.value: [each.rule.name for each in self.of(state)]
                 for state in (State.FIRING, State.PENDING, State.UNKNOWN)
             },
-            "refused": None if self.refused is None else self.refused.to_json(),
-            "alerts": [each.to_json() for each in self.verdicts],
+            "refused": None if self.refused is None else self.refused.to_json(self.stack),
+            "alerts": [each.to_json(self.stack) for each in self.verdicts],
         }
 
 

@@ -77,9 +77,9 @@ class Check:
         """The failure ``problem``."""
         return cls(name, Standing.FAILED, problem.message, problem)
 
-    def to_json(self) -> dict[str, object]:
-        """The check in the document of :class:`Verification`."""
-        remedy = "" if self.problem is None else str(self.problem.hint)
+    def to_json(self, stack: str) -> dict[str, object]:
+        """The check in the document of the :class:`Verification` of ``stack``."""
+        remedy = "" if self.problem is None else self.problem.hint.for_stack(stack)
         return {
             "name": self.name,
             "standing": self.standing.value,
@@ -128,7 +128,7 @@ class Verification:
             "model": self.model,
             "ok": not self.problems,
             "exit_code": self.exit_code,
-            "checks": [check.to_json() for check in self.checks],
+            "checks": [check.to_json(self.stack) for check in self.checks],
             "completion": None
             if completion is None
             else {

@@ -94,9 +94,9 @@ class UnreadSource:
     why: str
     hint: Advice
 
-    def to_json(self) -> dict[str, object]:
-        """It under ``unread`` of the document that ``tpuflex events --json`` prints."""
-        return {"source": self.source, "why": self.why, "hint": str(self.hint)}
+    def to_json(self, stack: str) -> dict[str, object]:
+        """It under ``unread`` of what ``tpuflex events --json`` prints of ``stack``."""
+        return {"source": self.source, "why": self.why, "hint": self.hint.for_stack(stack)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,13 @@ class Events:
     """What has happened to an endpoint.
 
     Attributes:
+        stack: its stack.
         since: from when on.
         events: what has happened, the newest last.
         unread: what is missing in them.
     """
 
+    stack: str
     since: datetime
     events: tuple[Event, ...]
     unread: tuple[UnreadSource, ...]
@@ -122,7 +124,7 @@ class Events:
         return {
             "since": self.since.astimezone(UTC).isoformat(),
             "events": [event.to_json() for event in self.events],
-            "unread": [each.to_json() for each in self.unread],
+            "unread": [each.to_json(self.stack) for each in self.unread],
         }
 
 
@@ -150,7 +152,7 @@ def events(cloud: Connection, since: datetime) -> Events:
                 raise
             unread.append(UnreadSource(source, error.brief, error.hint))
         shortened += (UnreadSource(source, why, Advice("")) for why in left_out)
-    return Events(since, merged(found, since), (*unread, *shortened))
+    return Events(cloud.stack.name, since, merged(found, since), (*unread, *shortened))
 
 
 def merged(found: Iterable[Event], since: datetime) -> tuple[Event, ...]:

@@ -118,9 +118,11 @@ class EndpointStatus:
 
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex status --json`` prints."""
-        settings, host = self.stack.settings, self.slice.host
+        stack, host = self.stack, self.slice.host
+        settings = stack.settings
+        advice = self.advice.for_stack(stack.name, own_program=stack.own_program)
         return {
-            "stack": self.stack.name,
+            "stack": stack.name,
             "cloud": settings.cloud,
             "model": settings.model.name,
             "ready": self.ready,
@@ -129,7 +131,7 @@ class EndpointStatus:
             "usd_so_far": usd(self.spent),
             "boot_seconds": host.seconds_by_phase() if host else {},
             "memory": planned_memory(settings),
-            "slice": {**self.slice.to_json(), "advice": str(self.advice)},
+            "slice": {**self.slice.to_json(stack.name), "advice": advice},
             "foreign": self.foreign,
             "insecure": self.insecure,
             "health": None if self.health is None else self.health.to_json(),

@@ -198,8 +198,8 @@ class SliceStatus:
         seconds = sum(max(0, int((now - since).total_seconds())) for since in billed)
         return (per_hour * seconds / _SECONDS_PER_HOUR).quantize(_CENT)
 
-    def to_json(self) -> dict[str, object]:
-        """The document under ``slice`` that ``tpuflex status --json`` prints."""
+    def to_json(self, stack: str) -> dict[str, object]:
+        """The document under ``slice`` that ``tpuflex status --json`` prints of ``stack``."""
         return {
             "queued_resource": self.queued_resource,
             "zone": self.zone,
@@ -221,7 +221,7 @@ class SliceStatus:
             "weights": self.weights,
             "state_id": self.state_id or None,
             "others": list(self.others),
-            "advice": str(self.advice),
+            "advice": self.advice.for_stack(stack),
         }
 
 
