@@ -95,7 +95,7 @@ class ProjectServer(MCPServer[None]):
         tool = self._tool_manager.get_tool(name)
         if tool is not None and (problem := _problem(tool, arguments)):
             error = UsageError(f"{name}: {problem}")
-            return refusal(error, self.workspace.default_stack, self.workspace.environ)
+            return refusal(error, self.workspace.default_stack)
         return await super().call_tool(name, arguments, context)
 
     async def list_resources(self) -> list[ListedResource]:
