@@ -18,9 +18,10 @@ from tests.diagnosis.model import Model
 from tpuflex.diagnosis.bundle import require_free, write_bundle
 from tpuflex.diagnosis.diagnose import gather, judged
 from tpuflex.diagnosis.explain import explain
-from tpuflex.diagnosis.scrubber import Scrubber
+from tpuflex.diagnosis.scrubber import Scrubber, secrets_in
 from tpuflex.errors import UsageError
 from tpuflex.naming import API_KEY
+from tpuflex.settings.stack_yaml import without_ciphertexts
 
 #: The API key of the stack: it looks like nothing.
 KEY = "correct-horse/battery+staple"
@@ -153,12 +154,31 @@ def test_a_bundle_is_its_owners_alone(leaking: Endpoint, tmp_path: Path) -> None
         require_free(tmp_path / "b.zip")
 
 
+#: The same keys in other ways that YAML has.
+SPELLINGS = r"""
+  # secure: v1:CANARY
+  a: {secure: "v1:CANARY", other: &anchor v1:CANARY}
+  b:
+    secure: >-
+      v1:CANARY
+      CANARY
+  c: {"secure": v1:CANARY, d: [{secure: *anchor}]}
+  e:
+    ? secure
+    : v1:CANARY
+  f: {"\x73ecure": [v1:CANARY, &inner {secure: v1:CANARY}], secure: *inner}
+  g:
+    secure: v1:CANARY:x
+  last: shown
+"encryptedkey": |
+  CANARY
+"""
+
+
 def test_what_pulumi_encrypted_stays_out_of_a_bundle(endpoint: Endpoint, tmp_path: Path) -> None:
-    """Neither ciphertext nor salt of a stack file is packed."""
+    """Neither ciphertext nor salt of a stack file is packed, however they are spelled."""
     file = endpoint.cloud.stack.file
-    file.write_text(
-        f"encryptionsalt: v1:CANARY=\n{file.read_text()}  other:key:\n    secure: v1:CANARY:x\n"
-    )
+    file.write_text(f"encryptionsalt: v1:CANARY=\n{file.read_text()}{SPELLINGS}")
     found = gather(endpoint.cloud, tunnel=False)
     path = tmp_path / "b.tar.gz"
     write_bundle(endpoint.cloud, found, judged(endpoint.cloud, found), path)
@@ -169,7 +189,8 @@ def test_what_pulumi_encrypted_stays_out_of_a_bundle(endpoint: Endpoint, tmp_pat
         text = packed.read().decode()
     assert "CANARY" not in text
     assert "encryptionsalt: [removed]\n" in text
-    assert "secure: [removed]\n" in text
+    assert "secure: [removed]\n  last: shown\n" in text
+    assert "Withheld" in without_ciphertexts("secure: [v1:CANARY")
 
 
 def test_short_words_are_no_secrets() -> None:
@@ -179,3 +200,42 @@ def test_short_words_are_no_secrets() -> None:
     assert scrub("tpuflex-dev: -----BEGIN CERTIFICATE-----") == (
         "tpuflex-dev: -----BEGIN CERTIFICATE-----"
     )
+
+
+def test_a_known_secret_is_found_in_other_spellings() -> None:
+    """Within Base64, which has the user before it; with blanks in it; in a log, also in a line that
+    is cut."""
+    scrub = Scrubber([KEY])
+
+    for user in ("", "u:", "jo:", "jim:"):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            encoded = encode(f"{user}{KEY}:x".encode()).decode()
+            assert len(scrub(encoded)) <= len(encoded) - len(KEY), encoded
+    assert scrub(f"no: {KEY[:10]} {KEY[10:20]}\n{KEY[20:]}.") == "no: [removed]."
+    (line,) = scrub.lines([f"{'x' * 8185}{KEY}{'y' * 100_000}"])
+    assert line == f"{'x' * 8185}[remove"
+
+
+def test_the_secrets_of_a_shell(tmp_path: Path) -> None:
+    """By the names of variables, and in the files that such name; a short one where it stands
+    alone, and no word that stands everywhere."""
+    file = tmp_path / "passphrase"
+    file.write_text("battery-of-horses\n")
+    environ = {
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(file),
+        "PULUMI_CONFIG_PASSPHRASE": "s3cr3t!",
+        "X_APIKEY": "abcdefgh-apikey",
+        "DB_PW": "abcdefgh-pw",
+        "OPENAI_API_KEYS": "abcdefgh-keys",
+        "X_KEY": "dev",
+        "Y_TOKEN": "serving",
+        "PWD": "/home/jane/project",
+        "GOOGLE_APPLICATION_CREDENTIALS": "/home/jane/key.json",
+        "Z_TOKEN_FILE": str(tmp_path / "nowhere"),
+    }
+    scrub = Scrubber(secrets_in(environ))
+
+    secret = ("battery-of-horses", "s3cr3t!", "abcdefgh-apikey", "abcdefgh-pw", "abcdefgh-keys")
+    assert scrub(" ".join(secret)) == " ".join(["[removed]"] * 5)
+    plain = "tpuflex-dev is serving in /home/jane/project by /home/jane/key.json"
+    assert scrub(plain) == plain

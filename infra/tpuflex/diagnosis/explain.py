@@ -177,8 +177,7 @@ def explain(
     """
     base = require_endpoint(url)
     session = direct_session()
-    if key:  # on this machine, any user could listen there
-        session.mount("http://", OwnersAdapter())
+    session.mount("http://", OwnersAdapter())  # on this machine, any user could listen there
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     with session:
         if not model:

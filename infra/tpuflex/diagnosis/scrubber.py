@@ -11,16 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pulumi_plugin.credentials import scrub
+from pulumi_plugin.credentials import REMOVED, scrub
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.files.trusted import open_regular
+from tpuflex.settings.secret_shapes import names_secret
 
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
 
-#: Names of variables whose values are secrets.
-_SECRET_VARIABLE = re.compile(r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|_PASS|_KEY)$", re.IGNORECASE)
-#: Shorter words are no secrets: they would be removed everywhere.
-_SHORTEST = 8
+#: More names of variables whose values are secrets; PWD is none.
+_SECRET_VARIABLE = re.compile(r"(?:TOKENS|KEYS|SECRETS|_PASS|_PWD?|_AUTH)$", re.IGNORECASE)
+#: Named as if it held one, and it has a path.
+_PATHS = ("GOOGLE_APPLICATION_CREDENTIALS",)
+_FILE = "_FILE"
+#: Base64 as it stands in URLs and in JSON web tokens.
+_URL_SAFE = str.maketrans("+/", "-_")
+#: Shorter words are no secrets: they would be removed everywhere. A shorter value as a whole is one
+#: down to the second length, where it is no mere word or number, and nothing goes on beside it.
+_SHORTEST, _SHORTEST_WHOLE = 8, 5
+#: Bytes of a file with a secret that are read.
+_LARGEST = 64 * 1024
+#: Letters of a line of a log that are looked at, and shown.
+_LONGEST_LINE = 8 * 1024
 
 
 class Scrubber:
@@ -31,20 +43,24 @@ class Scrubber:
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        words = {word for text in known for word in (text.strip(), *text.split())}
+        values = {text.strip() for text in known}
+        words = {word for text in values for word in (text, *text.split())}
         # Of a PEM file, what every one has is no secret.
         words = {word for word in words if len(word) >= _SHORTEST and "----" not in word}
         spelled = {each for word in words for each in _spellings(word)}
         self._known = sorted(spelled, key=len, reverse=True)
+        short = [re.escape(text) for text in sorted(values) if _is_short_secret(text)]
+        self._short = re.compile(rf"(?<!\w)(?:{'|'.join(short)})(?!\w)") if short else None
 
     def __call__(self, text: str) -> str:
         """``text`` without them."""
-        return scrub(text, self._known)
+        return scrub(self._without_known(text))
 
     def lines(self, lines: Iterable[str]) -> tuple[str, ...]:
         """``lines`` without them, scrubbed together: a key has several."""
-        text = "\n".join(line.replace("\n", " ") for line in lines)
-        return tuple(self(text).split("\n")) if text else ()
+        text = self._without_known("\n".join(line.replace("\n", " ") for line in lines))
+        cut = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
+        return tuple(self(cut).split("\n")) if text else ()
 
     def document(self, value: object) -> object:
         """A JSON document without them."""
@@ -56,21 +72,62 @@ class Scrubber:
             return [self.document(each) for each in value]
         return value
 
+    def _without_known(self, text: str) -> str:
+        for secret in self._known:
+            text = text.replace(secret, REMOVED)
+        if self._short is not None:
+            text = self._short.sub(REMOVED, text)
+        unbroken = "".join(text.split())
+        for secret in self._known:
+            if secret in unbroken:  # with blanks or ends of lines in it
+                text = re.sub(r"\s*".join(map(re.escape, secret)), REMOVED, text)
+        return text
+
+
+def _is_short_secret(value: str) -> bool:
+    return (
+        _SHORTEST_WHOLE <= len(value) < _SHORTEST and not value.isalpha() and not value.isdecimal()
+    )
+
 
 def _spellings(word: str) -> tuple[str, ...]:
     """``word`` as it is, in a URL, in JSON, and in Base64."""
-    encoded = base64.b64encode(word.encode("utf-8", "replace")).decode()
-    return (word, quote(word, safe=""), json.dumps(word)[1:-1], encoded.rstrip("="))
+    return (word, quote(word, safe=""), json.dumps(word)[1:-1], *_in_base64(word))
+
+
+def _in_base64(word: str) -> Iterable[str]:
+    """What the Base64 of any text with ``word`` in it has, such as that of ``user:word``: it may
+    begin at each of three places in a group of letters."""
+    content = word.encode("utf-8", "replace")
+    for before in range(3):
+        letters = base64.b64encode(bytes(before) + content).decode()
+        begin, end = -(-before * 8 // 6), (before + len(content)) * 8 // 6
+        yield letters[begin:end]
+        yield letters[begin:end].translate(_URL_SAFE)
+
+
+def secrets_in(environ: Mapping[str, str]) -> list[str]:
+    """The secrets of a shell: what its variables hold, by their names, or say which file holds."""
+    found = []
+    for name, value in environ.items():
+        if name in _PATHS:
+            continue
+        if _is_secret(name):
+            found.append(value)
+        elif name.endswith(_FILE) and _is_secret(name.removesuffix(_FILE)):
+            with suppress(OSError, ValueError), open_regular(Path(value).expanduser()) as file:
+                found.append(file.read(_LARGEST).decode("utf-8", "replace"))
+    return found
+
+
+def _is_secret(variable: str) -> bool:
+    return names_secret(variable) or _SECRET_VARIABLE.search(variable) is not None
 
 
 def scrubber_of(cloud: Connection) -> tuple[Scrubber, tuple[str, ...]]:
     """What removes the secrets of a stack, and of the caller's environment; and the secrets of the
     stack whose values could not be read, which only their looks can give away."""
-    values = [text for name, text in cloud.environ.items() if _SECRET_VARIABLE.search(name)]
-    values.append(cloud.hub_token)
-    with suppress(OSError, KeyError):
-        file = Path(cloud.environ["CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"])
-        values.append(file.read_text("utf-8", "replace"))
+    values = [*secrets_in(cloud.environ), cloud.hub_token]
     unread = []
     for role in cloud.stack.settings.secrets.roles:
         try:

@@ -7,6 +7,8 @@ of the text, and by the values that it stands for once every alias is replaced b
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import yaml
@@ -19,6 +21,11 @@ _DEEPEST = 32
 LONGEST = 128 * 1024
 #: Values of a file with its aliases replaced.
 MOST_VALUES = 20_000
+
+#: Keys of a stack file whose values Pulumi has encrypted, or encrypts with.
+_CIPHERTEXTS = ("secure", "encryptionsalt", "encryptedkey")
+_IN_COMMENT = re.compile(rf"#.*?(?:{'|'.join(_CIPHERTEXTS)})['\"]?\s*:.*")
+_REMOVED = "[removed]"
 
 _WRITE_OUT = "Write the values out instead of using aliases."
 
@@ -93,6 +100,44 @@ def read_yaml(text: str) -> Document:
         raise RefusedYamlError(problem, "Write it in quotes.") from error
     finally:
         loader.dispose()
+
+
+def without_ciphertexts(text: str) -> str:
+    """A stack file to show to others: without what Pulumi has encrypted, or encrypts with. Of a
+    text that cannot be read as YAML nothing is left but that it cannot."""
+    try:
+        read_yaml(text)
+        node = yaml.compose(text, yaml.SafeLoader)
+    except (yaml.YAMLError, RefusedYamlError):
+        return "# Withheld: it cannot be read as YAML, so what is encrypted in it is not known.\n"
+    shown, at = [], 0
+    for begin, end in sorted(_ciphertext_spans(node)) if node is not None else ():
+        if begin >= at:  # not within the one before
+            line_end = "\n" if text[end - 1] == "\n" else ""  # of a text of several lines
+            shown += [text[at:begin], _REMOVED, line_end]
+            at = end
+    return _IN_COMMENT.sub(f"# {_REMOVED}", "".join((*shown, text[at:])))
+
+
+def _ciphertext_spans(root: yaml.Node) -> Iterator[tuple[int, int]]:
+    """Where the values of such keys stand, each once; one that is an alias, where it is named."""
+    left, seen = [root], set()
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        hidden = (
+            {id(value) for key, value in node.value if key.value in _CIPHERTEXTS}
+            if isinstance(node, yaml.MappingNode)
+            else set()
+        )
+        for each in _children(node):
+            if id(each) in hidden:
+                seen.add(id(each))
+                yield each.start_mark.index, each.end_mark.index
+            else:
+                left.append(each)
 
 
 class _Values:
