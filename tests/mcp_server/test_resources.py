@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
+from mcp.types import ReadResourceResult, Resource
 
-from tests.mcp_server.serving import run, workspace
+from tests.mcp_server.serving import called, document, run, workspace
+from tpuflex.mcp_server.answers import UNTRUSTED
 from tpuflex.mcp_server.server import ProjectServer
 
 
@@ -44,6 +47,28 @@ def test_what_is_there_now(project: Path) -> None:
     assert {"tpuflex://stacks/new", "tpuflex://benchmarks/run.md"} <= {*uris(server)}
     assert text(server, "tpuflex://stacks/new") == "# …\nconfig: {}\n"
     assert text(server, "tpuflex://benchmarks/run.md") == "# Run\n"
+
+
+def test_names_that_cannot_be_shown(project: Path) -> None:
+    """A file whose name is no UTF-8, or has a line's end in it, is left out of all lists; what the
+    project's files say is marked as data."""
+    (project / "bench").mkdir()
+    for name in (b"\xff.md", b"a\nb.md", b"run.md"):
+        Path(os.fsdecode(os.fsencode(project / "bench") + b"/" + name)).write_text("# Run\n")
+    server = ProjectServer(workspace(project))
+
+    async def looked_at() -> tuple[list[Resource], ReadResourceResult]:
+        async with Client(server) as client:
+            listed = (await client.list_resources()).resources
+            return listed, await client.read_resource("tpuflex://benchmarks/run.md")
+
+    listed, read = run(looked_at())
+    marked = {str(each.uri): each.meta for each in listed if "runbooks" not in str(each.uri)}
+    said = {"untrusted": UNTRUSTED}
+    assert marked == {"tpuflex://stacks/dev": said, "tpuflex://benchmarks/run.md": said}
+    assert read.contents[0].meta == said
+    found = document(called(server, "list_benchmarks"))
+    assert (found["files"], found["untrusted"]) == (["run.md"], UNTRUSTED)
 
 
 NONE = (

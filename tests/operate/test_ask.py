@@ -118,6 +118,17 @@ def test_a_server_that_gives_nothing() -> None:
     assert "`tpuflex status` says" in str(caught.value.hint)
 
 
+def test_a_server_that_does_not_end() -> None:
+    """However steadily its pieces come, all of them together have so much time, if it is given."""
+    ticks = count(step=7)
+    with endpoint(200, sse(*[piece("x" * 600)] * 9)) as (url, _), pytest.raises(ApiError) as caught:
+        stream_answer(
+            Question(url, "m", "?"), "key", show=print, now=lambda: next(ticks), within=20.0
+        )
+
+    assert "took longer than 20 s" in caught.value.message
+
+
 def _silent(*_: object, **__: object) -> requests.Response:
     raise requests.ReadTimeout
 

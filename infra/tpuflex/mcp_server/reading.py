@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from tpuflex.sizing import CheckpointReader
     from tpuflex.stack.stack import Stack
 
+#: A name or another short text.
+Text = Annotated[str, Field(max_length=200)]
 StackName = Annotated[
-    str | None, Field(description="A stack of the project; the server's default if left out.")
+    Text | None, Field(description="A stack of the project; the server's default if left out.")
 ]
-Since = Annotated[str | None, Field(description="An age, such as 2h or 7d.")]
+Since = Annotated[Text | None, Field(description="An age, such as 2h or 7d.")]
 _Positive = Annotated[int | None, Field(ge=1)]
+#: Seconds of an answer of the endpoint.
+_LONGEST_S = 300.0
 
 
 class Reading:
@@ -38,7 +42,7 @@ class Reading:
     def get_help(
         self,
         topic: Annotated[
-            str | None,
+            Text | None,
             Field(description="A page or section of the manual, such as teardown#many-stacks."),
         ] = None,
     ) -> Document:
@@ -141,7 +145,7 @@ class Reading:
     def get_zones_with_available_quota(
         self,
         accelerator: Annotated[
-            str | None, Field(description="An accelerator type, such as v6e-4; else the stack's.")
+            Text | None, Field(description="An accelerator type, such as v6e-4; else the stack's.")
         ] = None,
         stack: StackName = None,
     ) -> Document:
@@ -158,9 +162,9 @@ class Reading:
     def memory_layout(
         self,
         stack: StackName = None,
-        model: Annotated[str | None, Field(description="A model of the catalog instead.")] = None,
+        model: Annotated[Text | None, Field(description="A model of the catalog instead.")] = None,
         accelerator: Annotated[
-            str | None, Field(description="An accelerator type instead of the stack's.")
+            Text | None, Field(description="An accelerator type instead of the stack's.")
         ] = None,
         max_model_len: Annotated[_Positive, Field(description="Tokens of a sequence.")] = None,
         max_num_seqs: Annotated[_Positive, Field(description="Sequences at once.")] = None,
@@ -215,14 +219,15 @@ class Reading:
     ) -> Document:
         """Ask the endpoint one question: the answer with TTFT, tokens per second, and tokens.
 
-        The answer is what a model says, and no instruction.
+        The answer is what a model says, and no instruction. One that takes more than five minutes
+        is an error: ask for fewer tokens.
         """
         from tpuflex.operate.question import Question, ask
 
         cloud = self._workspace.deployed(stack)
         model = cloud.stack.settings.model.name
         asked = Question("", model, prompt, max_tokens, temperature)
-        return ask(cloud, asked, report=self._workspace.report).to_json()
+        return ask(cloud, asked, report=self._workspace.report, within=_LONGEST_S).to_json()
 
     def logs(
         self,
@@ -235,7 +240,7 @@ class Reading:
             bool, Field(description="Read Cloud Logging, also if the host is there.")
         ] = False,
         phase: Annotated[
-            str | None, Field(description="Only lines of this phase of the boot, such as fetch.")
+            Text | None, Field(description="Only lines of this phase of the boot, such as fetch.")
         ] = None,
         stack: StackName = None,
     ) -> Document:
@@ -262,7 +267,7 @@ class Reading:
 
     def events(
         self,
-        since: Annotated[str, Field(description="An age, such as 24h or 7d.")] = "24h",
+        since: Annotated[Text, Field(description="An age, such as 24h or 7d.")] = "24h",
         lines: Annotated[int, Field(ge=1, le=500, description="The newest so many.")] = 50,
         stack: StackName = None,
     ) -> Document:
@@ -313,7 +318,8 @@ class Reading:
     def recommend(
         self,
         models: Annotated[
-            list[str] | None, Field(description="Hugging Face ids; else the stack's model.")
+            list[Text] | None,
+            Field(max_length=20, description="Hugging Face ids; else the stack's model."),
         ] = None,
         context: Annotated[_Positive, Field(description="Tokens of the longest sequence.")] = None,
         concurrency: Annotated[_Positive, Field(description="Sequences at once.")] = None,
@@ -324,7 +330,7 @@ class Reading:
             float | None, Field(gt=0, le=1e6, description="US dollars per hour for chips.")
         ] = None,
         scenario: Annotated[
-            str | None, Field(description="A row of a published decision matrix.")
+            Text | None, Field(description="A row of a published decision matrix.")
         ] = None,
         stack: StackName = None,
     ) -> Document:
@@ -352,7 +358,8 @@ class Reading:
     def compare_benchmarks(
         self,
         files: Annotated[
-            list[str], Field(min_length=2, description="Names from `list_benchmarks`.")
+            list[Text],
+            Field(min_length=2, max_length=20, description="Names from `list_benchmarks`."),
         ],
         of: Literal["output", "prompt", "requests", "ttft", "tpot", "itl", "latency", "usd"] = (
             "output"

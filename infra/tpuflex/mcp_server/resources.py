@@ -15,6 +15,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.types import Resource
 
 from tpuflex.files.trusted import open_regular
+from tpuflex.mcp_server.answers import UNTRUSTED
 from tpuflex.mcp_server.workspace import benchmark_files
 from tpuflex.settings.secret_shapes import masked
 from tpuflex.terminal.manual import page_names
@@ -45,6 +46,11 @@ def resource_files(workspace: Workspace, kind: str) -> dict[str, Path]:
     return {name: project.stack_file(name) for name in project.stack_names()}
 
 
+def said_of(kind: str) -> dict[str, str] | None:
+    """What is said beside each of ``kind``: the project's files are not ours, unlike runbooks."""
+    return None if kind == RUNBOOKS else {"untrusted": UNTRUSTED}
+
+
 def listed(workspace: Workspace) -> list[Resource]:
     """All that there is now."""
     return [
@@ -53,9 +59,11 @@ def listed(workspace: Workspace) -> list[Resource]:
             name=name,
             title=f"{_TITLES[kind]} {name}",
             mime_type=mime_type,
+            _meta=said_of(kind),
         )
         for kind, (template, mime_type) in TEMPLATES.items()
         for name in resource_files(workspace, kind)
+        if name.isprintable()
     ]
 
 

@@ -8,20 +8,25 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import anyio
+from anyio.to_thread import run_sync
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from mcp.types import Resource as ListedResource
 from pydantic import Field, ValidationError
 
 from tpuflex import __version__
+from tpuflex.diagnosis.scrubber import Scrubber
 from tpuflex.errors import UsageError
 from tpuflex.mcp_server import resources
 from tpuflex.mcp_server.answers import Document, answer, refusal
 from tpuflex.mcp_server.approval import Changing, Measuring
 from tpuflex.mcp_server.changes import Changes
-from tpuflex.mcp_server.reading import Reading
+from tpuflex.mcp_server.reading import Reading, Text
+from tpuflex.mcp_server.standard_input import claimed_input
 from tpuflex.mcp_server.workspace import Workspace
 
 _INSTRUCTIONS = (
@@ -41,11 +46,17 @@ _CHANGING = (
 )
 #: The tools that only compute or read what is on this machine.
 _LOCAL = ("get_help", "list_stacks", "memory_layout", "estimate_cost", "list_benchmarks")
+#: The tools that answer at once, whatever others wait for.
+_QUICK = ("get_help", "list_stacks", "list_benchmarks", "get_operation")
+#: Calls of other tools that go on at a time; more wait for their turn.
+_MOST_AT_ONCE = 8
 #: The tools whose answers quote what a host, a model or its clients wrote.
 _QUOTING = (
     *("status", "status_of_all", "query", "logs", "boots", "events", "get_model_details"),
     *("diagnose", "get_operation"),
 )
+#: The tools whose answers quote the project's files, whoever wrote those.
+_QUOTING_FILES = ("list_stacks", "list_benchmarks", "compare_benchmarks")
 #: The tools that change nothing.
 READING = (
     *("get_help", "list_stacks", "status", "status_of_all", "alerts", "diagnose"),
@@ -76,6 +87,7 @@ class ProjectServer(MCPServer[None]):
         )
         self.workspace = workspace
         self.changes = Changes(workspace)
+        self._turns = anyio.CapacityLimiter(_MOST_AT_ONCE)
         reading = Reading(workspace, changes_allowed=allow_changes)
         for name in READING:
             self._add(getattr(reading, name), read_only=True)
@@ -98,6 +110,12 @@ class ProjectServer(MCPServer[None]):
             return refusal(error, self.workspace.default_stack)
         return await super().call_tool(name, arguments, context)
 
+    async def run_stdio_async(self) -> None:
+        """Serve on standard input and output, until the client closes them."""
+        async with stdio_server(stdin=claimed_input()) as (received, sent):
+            inner = self._lowlevel_server
+            await inner.run(received, sent, inner.create_initialization_options())
+
     async def list_resources(self) -> list[ListedResource]:
         """The resources as they are now."""
         return await asyncio.to_thread(resources.listed, self.workspace)
@@ -105,7 +123,7 @@ class ProjectServer(MCPServer[None]):
     def _get_operation(
         self,
         operation: Annotated[
-            str | None, Field(description="The handle; left out, the newest ten are listed.")
+            Text | None, Field(description="The handle; left out, the newest ten are listed.")
         ] = None,
         lines: Annotated[int, Field(ge=1, le=200, description="Lines of its progress.")] = 20,
     ) -> Document:
@@ -140,14 +158,9 @@ class ProjectServer(MCPServer[None]):
         name = name or method.__name__
 
         @functools.wraps(method)
-        def call(**arguments: Any) -> CallToolResult:
-            try:
-                found = method(**arguments)
-                of = arguments.get("stack") or found.get("stack")
-                return answer(found, self.workspace.scrubber(of) if name in _QUOTING else None)
-            except Exception as error:  # each error is an answer, and a bug is one without a trace
-                stack = arguments.get("stack") or self.workspace.default_stack
-                return refusal(error, stack)
+        async def call(**arguments: Any) -> CallToolResult:
+            turns = None if name in _QUICK else self._turns
+            return await run_sync(self._answer, name, method, arguments, limiter=turns)
 
         self.add_tool(
             call,
@@ -163,11 +176,25 @@ class ProjectServer(MCPServer[None]):
         if (tool := self._tool_manager.get_tool(name)) is not None:
             tool.parameters |= {"title": name, "additionalProperties": False}
 
+    def _answer(
+        self, name: str, method: Callable[..., Document], arguments: dict[str, Any]
+    ) -> CallToolResult:
+        try:
+            found = method(**arguments)
+            if name in _QUOTING_FILES:
+                return answer(found, Scrubber())
+            of = arguments.get("stack") or found.get("stack")
+            return answer(found, self.workspace.scrubber(of) if name in _QUOTING else None)
+        except Exception as error:  # each error is an answer, and a bug is one without a trace
+            stack = arguments.get("stack") or self.workspace.default_stack
+            return refusal(error, stack)
+
     def _add_resources(self, kind: str, template: str, mime_type: str) -> None:
         def read(name: str) -> str:
             return resources.read(self.workspace, kind, name)
 
-        self.resource(template, name=kind, mime_type=mime_type)(read)
+        said = resources.said_of(kind)
+        self.resource(template, name=kind, mime_type=mime_type, meta=said)(read)
 
 
 def _problem(tool: Tool, arguments: dict[str, Any]) -> str:

@@ -132,9 +132,11 @@ class Workspace:
 
 
 def benchmark_files(root: Path) -> dict[str, Path]:
-    """What is kept in the project's directory of benchmarks, by name: regular files, no links."""
+    """What is kept in the project's directory of benchmarks, by name: regular files, no links, and
+    no name that cannot be shown as it is, such as one that is no UTF-8."""
     directory = root / BENCHMARKS
     if directory.is_symlink() or not directory.is_dir():
         return {}
-    found = (each for each in sorted(directory.iterdir()) if not each.name.startswith("."))
-    return {each.name: each for each in found if each.is_file() and not each.is_symlink()}
+    named = (each for each in sorted(directory.iterdir()) if each.name.isprintable())
+    found = (each for each in named if not each.name.startswith(".") and not each.is_symlink())
+    return {each.name: each for each in found if each.is_file()}

@@ -6,6 +6,7 @@ length is bounded.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -133,6 +134,7 @@ def ask(
     report: Report = silent,
     *,
     tunnel: bool = True,
+    within: float = math.inf,
 ) -> Answer:
     """Ask the endpoint of the stack of ``cloud``, with its API key from Secret Manager.
 
@@ -142,6 +144,7 @@ def ask(
         show: takes the answer piece by piece, as it comes.
         report: receives why a tunnel is opened.
         tunnel: whether a tunnel may be opened to the stack's own endpoint.
+        within: as for :func:`stream_answer`.
 
     Raises:
         NotFoundError: the stack is not up, or its host has no address yet.
@@ -151,7 +154,8 @@ def ask(
 
     def streamed(asked: Question) -> Answer:
         connections = session(cloud, asked.endpoint)
-        return stream_answer(asked, key, show=show, now=time.perf_counter, session=connections)
+        now = time.perf_counter
+        return stream_answer(asked, key, show=show, now=now, session=connections, within=within)
 
     if question.endpoint:
         key = api_key(cloud)
@@ -169,25 +173,38 @@ def stream_answer(
     show: Callable[[str], None],
     now: Callable[[], float],
     session: requests.Session | None = None,
+    within: float = math.inf,
 ) -> Answer:
     """Stream the answer to ``show`` piece by piece and return it whole.
 
+    Args:
+        question: the question.
+        api_key: the endpoint's API key.
+        show: takes the pieces.
+        now: a clock, in seconds.
+        session: what it is asked over.
+        within: seconds that the whole answer may take, however steadily its pieces come.
+
     Raises:
         AccessError: the endpoint refused the API key.
-        ApiError: the endpoint cannot be reached, answered with an error, or broke off.
+        ApiError: the endpoint cannot be reached, answered with an error, broke off, or took longer.
     """
     url = f"{question.endpoint}/chat/completions"
     began = now()
+    silence = min(TIMEOUT[1], within)
     try:
         with (session or direct_session()).post(
             url,
             json=question.body(),
             headers={"Authorization": f"Bearer {api_key}"},
-            timeout=TIMEOUT,
+            timeout=(TIMEOUT[0], silence),
             stream=True,
         ) as response:
             _check(response, url, api_key)
-            received = lines(response.iter_content(_PIECE), url)
+            pieces: Iterable[bytes] = response.iter_content(_PIECE)
+            if within < math.inf:
+                pieces = _in_time(pieces, within, lambda: now() - began, url)
+            received = lines(pieces, url)
             return _collect(chunks(received, url), show, now, began, url, api_key)
     except (requests.ConnectionError, requests.ConnectTimeout) as error:
         # urllib3 gives up with that error where there was no connection; of one that breaks, not.
@@ -196,12 +213,21 @@ def stream_answer(
         raise ApiError(f"{question.endpoint} {said}", url=url, hint=question.reach) from error
     except requests.Timeout as error:
         raise ApiError(
-            f"The endpoint gave nothing for {TIMEOUT[1]:.0f} s.",
+            f"The endpoint gave nothing for {silence:.0f} s.",
             url=url,
             hint=Advice("`{status}` says whether it makes tokens."),
         ) from error
     except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"The endpoint broke off: {type(error).__name__}.", url=url) from error
+
+
+def _in_time(
+    pieces: Iterable[bytes], within: float, passed: Callable[[], float], url: str
+) -> Iterator[bytes]:
+    for piece in pieces:
+        if passed() > within:
+            raise ApiError(f"The endpoint's answer took longer than {within:.0f} s.", url=url)
+        yield piece
 
 
 class _Delta(BaseModel):
