@@ -3,6 +3,7 @@ cloud; made by its API, as somebody else would."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -192,6 +193,27 @@ def _zone(api: Api, forged: Forgery) -> None:
     _posted(api, f"dns/v1/projects/{api.project}/managedZones", body)
 
 
+def _alert_policy(api: Api, forged: Forgery) -> None:
+    query = {"query": "up < 1", "duration": "60s", "evaluationInterval": "60s"}
+    body = {
+        "displayName": forged.name(NAMES.shown(_ALERT)),
+        "combiner": "OR",
+        "conditions": [{"displayName": _ALERT, "conditionPrometheusQueryLanguage": query}],
+        "userLabels": forged.labels,
+    }
+    _posted(api, f"v3/projects/{api.project}/alertPolicies", body)
+
+
+def _dashboard(api: Api, forged: Forgery) -> None:
+    body = {
+        "displayName": forged.name(NAMES.shown()),
+        "gridLayout": {"widgets": []},
+        "labels": forged.labels,
+    }
+    _posted(api, f"v1/projects/{api.project}/dashboards", body)
+
+
+_ALERT = "TargetDown"
 _IN_NETWORK = {"network": "global/networks/of-somebody"}
 #: How to make one of each kind; the account comes with its role.
 MAKERS: Mapping[str, Callable[[Api, Forgery], None]] = {
@@ -209,6 +231,8 @@ MAKERS: Mapping[str, Callable[[Api, Forgery], None]] = {
     "bucket": _bucket,
     "secret": _secret,
     "DNS zone": _zone,
+    "alert policy": _alert_policy,
+    "dashboard": _dashboard,
 }
 
 
@@ -228,6 +252,9 @@ def asked(kind: Kind) -> Mapping[str, Any]:
         "region": REGION,
         "zones": [ZONE],
         "labels": NAMES.labels(STATE),
+        "userLabels": NAMES.labels(STATE),
+        "displayName": NAMES.shown(_ALERT),
+        "dashboardJson": json.dumps({"displayName": NAMES.shown(), "labels": NAMES.labels(STATE)}),
         "description": NAMES.description(STATE),
         "name": names.get(kind.name, ""),
         "accountId": NAMES.service_account_id(),

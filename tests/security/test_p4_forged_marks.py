@@ -167,11 +167,12 @@ def test_every_wrong_mark_is_named(
 ) -> None:
     """S5: the judgement finds exactly the marks that are wrong, whatever is in their place."""
     region = "us-east5"
-    given_name = (
-        NAMES.queued_resource_id()
-        if kind.by_generation
-        else next(iter(kind.names(NAMES, OURS, region)))
-    )
+    if kind.by_generation:
+        given_name = NAMES.queued_resource_id()
+    elif kind.names_itself:
+        given_name = NAMES.shown()
+    else:
+        given_name = next(iter(kind.names(NAMES, OURS, region)))
     email = account_email(NAMES.service_account_id(), OURS)
     resource = CloudResource(
         kind=kind,
