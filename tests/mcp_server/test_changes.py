@@ -11,7 +11,8 @@ import pytest
 
 from tests.embedded_cloud.api import eventually
 from tests.mcp_server.serving import Person, add_key, called, document, error, workspace
-from tpuflex.mcp_server.changes import Changes, Planned
+from tpuflex.engine.events import Step
+from tpuflex.mcp_server.changes import Changes, Planned, step_lines
 from tpuflex.mcp_server.server import CHANGING, ProjectServer
 from tpuflex.naming import API_KEY
 from tpuflex.stack.connection import Connection
@@ -164,6 +165,24 @@ def test_the_hash_is_of_all_that_would_be_done(change: dict[str, Any]) -> None:
 
     assert Planned(**{**plan, **change}).hash != first.hash
     assert Planned(**{**plan, "summary": "at noon", "document": {"at": "noon"}}).hash == first.hash
+
+
+def test_a_question_shows_the_steps() -> None:
+    """What goes comes first, with the properties that change; what is left out is counted, and no
+    name can add a line."""
+    kinds = {"create": 40, "update": 1, "replace": 1, "delete": 1}
+    steps = [
+        Step(word, "gcp:compute/firewall:Firewall", f"{word}\n{n}", "", changed=("sourceRanges",))
+        for word, many in kinds.items()
+        for n in range(many)
+    ]
+    deleted, replaced, updated, created, *_, last = step_lines(steps)
+
+    assert deleted == "delete Firewall delete?0 (sourceRanges)"
+    assert replaced == "replace Firewall replace?0"
+    assert updated == "update Firewall update?0 (sourceRanges)"
+    assert created.startswith("create Firewall create?0")
+    assert last == "and 13 more"
 
 
 def test_nothing_to_do_has_no_hash(project: Path) -> None:

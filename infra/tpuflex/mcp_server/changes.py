@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from tpuflex.errors import PlanChangedError
 from tpuflex.mcp_server.operations import Operation, Operations
 
 if TYPE_CHECKING:
+    from tpuflex.engine.events import Step
     from tpuflex.mcp_server.workspace import Workspace
     from tpuflex.naming import SecretRole
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 VALID_FOR = 600.0
 #: Plans that are remembered.
 _MOST = 100
+#: Steps that a question shows, letters of each, and which of them come first.
+_MOST_STEPS = 30
+_LONGEST_LINE = 200
+_ORDER = {"delete": 0, "replace": 1, "update": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +226,15 @@ def _plan_up(
     if enabled:
         summary += f" It enables {', '.join(enabled)}."
     options = {"--refresh": refresh, "--new-host": new_host, "--renewal-only": renewal_only}
-    words = (option for option, is_set in options.items() if is_set)
+    words = [option for option, is_set in options.items() if is_set]
+    if words:
+        summary += f" With {', '.join(words)}."
+    network = settings.network
+    summary += (
+        f"\nWho reaches it besides IAP: {', '.join(map(str, network.allowed_cidrs)) or 'nobody'}."
+        f" What hosts reach (egress): {network.egress}."
+    )
+    summary += "".join(f"\n- {line}" for line in step_lines(found.plan.plan.resources))
     return Planned(
         action,
         stack,
@@ -231,6 +244,22 @@ def _plan_up(
         ("up", "--yes", "--expect", found.digest, *words),
         nothing=renewal_only and not found.plan.plan.changes,
     )
+
+
+def step_lines(steps: Sequence[Step]) -> list[str]:
+    """What a person reads of ``steps`` who has to approve them: first what takes something away,
+    then what changes it, each with the properties that change."""
+    ordered = sorted(steps, key=lambda step: _ORDER.get(step.operation, len(_ORDER)))
+    lines = []
+    for step in ordered[:_MOST_STEPS]:
+        why = step.replaced_for if step.operation == "replace" else step.changed
+        ends = ", and deletes what it has replaced" if step.ends_replaced else ""
+        reasons = f" ({', '.join(why)})" if why else ""
+        line = f"{step}{reasons}{ends}"
+        lines.append("".join(c if c.isprintable() else "?" for c in line)[:_LONGEST_LINE])
+    if more := len(ordered) - len(lines):
+        lines.append(f"and {more} more")
+    return lines
 
 
 def plan_down(workspace: Workspace, stack: str) -> Planned:
