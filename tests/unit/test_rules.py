@@ -75,6 +75,18 @@ REFUSED = [
         "tpuflex:monitoring.thresholds.first_token_slow",
         "Write less, or more there",
     ),
+    (
+        "monitoring.thresholds",
+        {"first_token_slow": 1.1, "first_token_very_slow": 2.4},
+        "tpuflex:monitoring.thresholds.first_token_slow",
+        "Write 1 or less, or more than 2.5 there",
+    ),
+    (
+        "monitoring.thresholds",
+        {"run_ends_within": "7d"},
+        "tpuflex:monitoring.thresholds.run_ends_within",
+        "Write less, or leave it out",
+    ),
     ("slice.rerun", "", "tpuflex:slice.rerun", "Write any word, or remove the key"),
     ("slice.give_up_after", "1s", "tpuflex:slice.give_up_after", "1m or more"),
     ("slice.on_boot_failure", "retry", "tpuflex:slice.on_boot_failure", "keep or delete"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tpuflex.host.report import AT_ONCE, PHASES, READY
+from tpuflex.settings.monitoring import TTFT_EDGES
 
 #: What the names of a host's metrics in Cloud Monitoring begin with.
 CLOUD_PREFIX = "workload.googleapis.com/vllm/"
@@ -56,11 +57,6 @@ class Signal:
         return self.edges[bisect_left(self.edges, limit)]
 
 
-#: Edges of vLLM's histogram of times to the first token, in seconds.
-TTFT_EDGES = (
-    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
-    *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
-)
 #: Share of the KV cache in use.
 KV_USE = Signal("kv_use", Kind.GAUGE, "vllm:kv_cache_usage_perc", "kv_cache_usage", merge="max")
 #: Requests that are computed, and that wait.

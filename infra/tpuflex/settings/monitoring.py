@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated
@@ -21,8 +22,13 @@ Held = Annotated[Duration, bounded(least=(timedelta(seconds=10), "look twice"), 
 Window = Annotated[
     Duration, bounded(least=(timedelta(minutes=2), "have two values a minute apart"), most=_DAY)
 ]
-#: vLLM counts no first token apart that comes later than the last of its edges.
-FirstToken = Annotated[float, Field(gt=0, le=2560)]
+#: Edges of vLLM's histogram of times to the first token, in seconds. It counts none apart that
+#: comes later than the last of them.
+TTFT_EDGES = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
+    *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+)
+FirstToken = Annotated[float, Field(gt=0, le=TTFT_EDGES[-1])]
 #: Of an alert policy (https://cloud.google.com/monitoring/quotas).
 MOST_CHANNELS = 16
 NotificationChannel = Annotated[
@@ -132,8 +138,10 @@ class MonitoringSettings(Frozen):
     """From where on alerts fire."""
 
 
-def monitoring_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
-    """What cannot be honoured together."""
+def monitoring_findings(
+    monitoring: MonitoringSettings, longest_run: timedelta | None
+) -> Iterator[Finding]:
+    """What cannot be honoured together, or with ``slice.max_run_duration``, where that is known."""
     yield from _policy_findings(monitoring)
     limits, key = monitoring.thresholds, "tpuflex:monitoring.thresholds"
     if limits.first_token_short >= limits.first_token_long:
@@ -150,6 +158,27 @@ def monitoring_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
             f" ({limits.first_token_very_slow:g} s)",
             "Write less, or more there.",
         )
+    elif _edge(limits.first_token_slow) == (edge := _edge(limits.first_token_very_slow)):
+        yield Finding(
+            f"{key}.first_token_slow",
+            f"{limits.first_token_slow:g} s and first_token_very_slow"
+            f" ({limits.first_token_very_slow:g} s) are the same to vLLM, which counts what takes"
+            f" longer than {edge:g} s",
+            f"Write {max((each for each in TTFT_EDGES if each < edge), default=edge):g} or less, or"
+            f" more than {edge:g} there.",
+        )
+    ends = limits.run_ends_within
+    if ends is not None and longest_run is not None and ends >= longest_run:
+        yield Finding(
+            f"{key}.run_ends_within",
+            f"{format_duration(ends)} is not shorter than tpuflex:slice.max_run_duration"
+            f" ({format_duration(longest_run)}): the alert would fire for the whole run",
+            "Write less, or leave it out.",
+        )
+
+
+def _edge(limit: float) -> float:
+    return TTFT_EDGES[bisect_left(TTFT_EDGES, limit)]
 
 
 def _policy_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:

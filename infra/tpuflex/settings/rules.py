@@ -66,7 +66,8 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
         yield from programs_key_findings(draft)
     yield from encryption_findings(draft)
     if draft.monitoring is not None:
-        yield from monitoring_findings(draft.monitoring)
+        longest_run = None if draft.slice is None else draft.slice.max_run_duration
+        yield from monitoring_findings(draft.monitoring, longest_run)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving
