@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -105,7 +106,7 @@ class Monitoring(pulumi.ComponentResource):
         assert condition is not None  # noqa: S101 - others are left out
         promql_condition = monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
             query=promql(condition, dialect),
-            duration=google_duration(rule.held),
+            duration=google_duration(held(rule)),
             evaluation_interval=google_duration(EVALUATED_EVERY),
             alert_rule=rule.name,
             rule_group=args.names.shown(),
@@ -135,6 +136,12 @@ class Monitoring(pulumi.ComponentResource):
             user_labels=labels(args.names, args.state_id, args.labels),
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def held(rule: AlertRule) -> timedelta:
+    """How long the condition of ``rule`` has to be true: whole minutes, so that it is looked at
+    twice where it has to last at all."""
+    return EVALUATED_EVERY * math.ceil(rule.held / EVALUATED_EVERY)
 
 
 def documentation(rule: AlertRule, names: Names, model: str) -> str:
