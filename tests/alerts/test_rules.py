@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from decimal import Decimal
@@ -171,6 +172,8 @@ def test_a_dashboard_draws_the_limits_of_the_rules() -> None:
     }
 
     assert len(places) == len(panels)
+    quoted = json.dumps(dashboard(rules, "prod", 'a"b')["panels"])
+    assert json.dumps('vllm:request_success_total{job="a\\"b"}')[1:-1] in quoted
     assert limits["KV cache in use"] == 0.7
     assert shares == {0.5, 2.5}
     (slow,) = (each for each in panels if "slow first token" in each["title"])

@@ -152,7 +152,7 @@ def _panels(rules: Sequence[AlertRule], stack: str, at: Dialect) -> Iterator[Pan
     yield Panel("In the queue", "s", _quantiles(at, "vllm:request_queue_time_seconds"))
     yield Panel("Whole answer", "s", _quantiles(at, "vllm:e2e_request_latency_seconds"))
     yield Panel("Preemptions a second", "short", (("", _rate(at, PREEMPTIONS.prometheus)),))
-    ended = _series(at, "vllm:request_success_total")
+    ended = at.select("vllm:request_success_total")
     yield Panel(
         "Requests ended a second",
         "short",
@@ -160,16 +160,11 @@ def _panels(rules: Sequence[AlertRule], stack: str, at: Dialect) -> Iterator[Pan
     )
 
 
-def _series(at: Dialect, name: str) -> str:
-    labels = ",".join(f'{label}="{value}"' for label, value in at.labels.items())
-    return f"{name}{{{labels}}}"
-
-
 def _rate(at: Dialect, name: str) -> str:
-    return f"sum(rate({_series(at, name)}[{_WINDOW}]))"
+    return f"sum(rate({at.select(name)}[{_WINDOW}]))"
 
 
 def _quantiles(at: Dialect, name: str) -> tuple[tuple[str, str], ...]:
     """Median and 95th percentile, which are interpolated within a bucket."""
-    buckets = f"sum by (le) (rate({_series(at, f'{name}_bucket')}[5m]))"
+    buckets = f"sum by (le) (rate({at.select(f'{name}_bucket')}[5m]))"
     return tuple((f"P{q * 100:g}", f"histogram_quantile({q}, {buckets})") for q in (0.5, 0.95))

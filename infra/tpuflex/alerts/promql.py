@@ -45,10 +45,14 @@ class Dialect:
             suffix: of its name, as ``_bucket``.
             matchers: what else labels have to match, as a regular expression.
         """
+        return self.select(f"{self.name(signal)}{suffix}", **matchers)
+
+    def select(self, name: str, **matchers: str) -> str:
+        """The series ``name``, as :meth:`series` has those of a signal."""
         equal = [f"{name}={json.dumps(value)}" for name, value in self.labels.items()]
         wanted = {**self.like, **matchers}
         like = [f"{name}=~{json.dumps(value)}" for name, value in wanted.items()]
-        return f"{self.name(signal)}{suffix}{{{','.join(equal + like)}}}"
+        return f"{name}{{{','.join(equal + like)}}}"
 
     def merged(self, signal: Signal, series: str) -> str:
         """``series`` of ``signal``, one for each server."""
