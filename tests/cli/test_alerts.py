@@ -105,7 +105,7 @@ def test_what_fires_is_the_exit_code() -> None:
     assert alerts(0, 3).exit_code == 0
     assert down.exit_code == replace(down, refused=ApiError("no way")).exit_code == 16
     assert down.to_json()["firing"] == ["TargetDown"]
-    assert "NoTokens" in str(down.to_json()["unknown"])
+    assert "KvCacheFull" in str(down.to_json()["unknown"])
 
 
 @pytest.mark.parametrize("stack", ["prod", "dev"])

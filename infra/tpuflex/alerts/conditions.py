@@ -1,8 +1,9 @@
 """The algebra of alerts: what a rule asks of its signals.
 
 A condition is judged over looks at an endpoint (:mod:`tpuflex.alerts.judgement`), and written in
-PromQL (:mod:`tpuflex.alerts.promql`); both mean the same. Nearly all of them do not depend on how
-Prometheus extrapolates: whether a counter has moved at all, and ratios.
+PromQL (:mod:`tpuflex.alerts.promql`); both mean the same. Whether a counter has moved at all does
+not depend on how Prometheus extrapolates. The share of two does, as long as they have few samples:
+a rule over it has to hold for a while.
 """
 
 from __future__ import annotations

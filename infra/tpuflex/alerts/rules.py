@@ -42,6 +42,9 @@ _PREEMPTED_IN = timedelta(minutes=5)
 _FULL_FOR = timedelta(minutes=1)
 #: How long what is counted in a window has to stay so: a server that was just found has no past.
 _STILL_FOR = timedelta(minutes=1)
+#: The same of a share: what `rate` adds to a counter's first samples is half of what comes between
+#: two of them, so that after ten it is below 5 %.
+_SETTLED_FOR = timedelta(minutes=2)
 #: What is left of a run when its end is near, and of a short one which part of it.
 _RUN_ENDS_WITHIN = timedelta(hours=6)
 _PART_OF_A_RUN = 4
@@ -140,7 +143,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
             f"More than {_percent(share)} of the requests wait longer than {slow:g} s for their"
             " first token.",
             burn_rate(slow),
-            timedelta(),
+            _SETTLED_FOR,
             "slow-first-token",
             Advice("`{metrics} --watch` shows whether they wait in the queue."),
         ),
@@ -150,7 +153,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
             f"More than {_percent(share)} of the requests wait longer than {very_slow:g} s for"
             " their first token.",
             burn_rate(very_slow),
-            timedelta(),
+            _SETTLED_FOR,
             "slow-first-token",
             Advice("`{metrics} --watch` shows whether they wait in the queue."),
         ),
@@ -162,6 +165,8 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
                 (
                     Compared(RUNNING, ">", 0, throughout=limits.no_tokens_for),
                     Increase(GENERATED, "==", 0, limits.no_tokens_for),
+                    # Of a server that has ended, the window has its last samples alone.
+                    Compared(UP, "==", 1, throughout=limits.no_tokens_for),
                 )
             ),
             _STILL_FOR,

@@ -112,6 +112,59 @@ def test_prometheus_and_our_own_judge_agree(tmp_path: Path, case: str, name: str
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
+#: What was not recorded: the rule that must not fire, and series of a server, a sample each 10 s.
+QUIET: dict[str, tuple[str, dict[str, str]]] = {
+    # It hung for less than is allowed; then `increase` sees its last samples alone.
+    "a server that has ended": (
+        "NoTokens",
+        {
+            "vllm:num_requests_running": "8x39 stale _x40",
+            "vllm:generation_tokens_total": "0+100x30 3000x8 stale _x40",
+            "up": "1x39 0x41",
+        },
+    ),
+    # Five were slow before the first look, none after it: `rate` extrapolates only one of the two.
+    "slow first tokens before the first look": (
+        "FirstTokenVerySlow",
+        {
+            "vllm:time_to_first_token_seconds_count": "5+10x80",
+            "vllm:time_to_first_token_seconds_bucket": "0+10x80",
+            "up": "1x80",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUIET)
+def test_a_rule_is_quiet(tmp_path: Path, case: str) -> None:
+    """What PromQL makes of few samples fires nothing."""
+    name, series = QUIET[case]
+    (tmp_path / "rules.yml").write_text(json.dumps(prometheus_rules([RULES[name]], STACK, JOB)))
+    labels = {each: ',le="2.5"' for each in series if each.endswith("_bucket")}
+    test = {
+        "interval": "10s",
+        "input_series": [
+            {"series": f"{each}{{{TARGET}{labels.get(each, '')}}}", "values": values}
+            for each, values in series.items()
+        ],
+        "alert_rule_test": [
+            {"eval_time": f"{look * 10}s", "alertname": name, "exp_alerts": []}
+            for look in range(81)
+        ],
+    }
+    document = {"rule_files": ["rules.yml"], "evaluation_interval": "10s", "tests": [test]}
+    (tmp_path / "test.yml").write_text(json.dumps(document))
+    done = subprocess.run(
+        [str(PROMTOOL), "test", "rules", str(tmp_path / "test.yml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
+
+
 Change = Callable[[Condition], Condition]
 
 

@@ -118,7 +118,9 @@ def _gauge(part: Compared, value: float) -> str:
     if signal is KV_USE:
         return f"{_percent(value)} of the KV cache"
     if signal is UP:
-        return "it answers" if value else "it does not answer"
+        if value:
+            return "" if part.throughout else "it answers"
+        return "it does not answer"
     if signal is RUN_SECONDS_LEFT:
         return "no run" if math.isinf(value) else f"{format_age(timedelta(seconds=value))} left"
     if signal is SPENT_USD:
