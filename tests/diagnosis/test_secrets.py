@@ -210,7 +210,8 @@ def test_a_known_secret_is_found_in_other_spellings() -> None:
     for user in ("", "u:", "jo:", "jim:"):
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             encoded = encode(f"{user}{KEY}:x".encode()).decode()
-            assert len(scrub(encoded)) <= len(encoded) - len(KEY), encoded
+            before, _, after = scrub(encoded).partition("[removed]")
+            assert len(before + after) <= 12, encoded
     assert scrub(f"no: {KEY[:10]} {KEY[10:20]}\n{KEY[20:]}.") == "no: [removed]."
     (line,) = scrub.lines([f"{'x' * 8185}{KEY}{'y' * 100_000}"])
     assert line == f"{'x' * 8185}[remove"
