@@ -25,6 +25,10 @@ LABEL_STATE = "tpuflex-state"
 #: The bucket with states that `tpuflex bootstrap` makes; no stack's, so it has none of the others.
 STATES_LABEL = {"managed-by": "tpuflex-bootstrap"}
 
+#: A stack's name as Pulumi takes it: letters, digits, hyphens, underscores, periods
+#: (https://www.pulumi.com/docs/iac/concepts/stacks/#create-stack). It stands in commands, too, and
+#: so it begins like no option.
+STACK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 STACK_VARIABLE = "TPUFLEX_STACK"
 DEFAULT_STACK = "dev"
 

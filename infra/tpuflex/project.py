@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.catalog import USER_FILE
-from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.errors import Finding, NotFoundError, SettingsError, UsageError
 from tpuflex.files.trusted import require_own
+from tpuflex.naming import STACK_NAME
 
 PULUMI_FILE = "Pulumi.yaml"
 HOME_VARIABLE = "TPUFLEX_HOME"
@@ -44,8 +45,26 @@ def own_home(directory: Path, environ: Mapping[str, str]) -> Path:
 
 def stack_names_in(directory: Path) -> tuple[str, ...]:
     """The stacks that have a stack file in ``directory``, sorted."""
+    return tuple(sorted(filter(STACK_NAME.fullmatch, _names_in(directory))))
+
+
+def _names_in(directory: Path) -> Iterator[str]:
     files = directory.glob("Pulumi.*.yaml")
-    return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in files))
+    return (path.name[len("Pulumi.") : -len(".yaml")] for path in files)
+
+
+def require_stack_name(name: str) -> None:
+    """Refuse what no stack can be called.
+
+    Raises:
+        UsageError: no stack can be called ``name``.
+    """
+    if not STACK_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no stack's name: that has letters, digits, hyphens, underscores and"
+            " periods, at most 100",
+            option="--stack",
+        )
 
 
 def stack_directory(root: Path, project_file: Mapping[str, object]) -> Path:
@@ -84,8 +103,10 @@ class Project:
         """The stack file of ``stack``.
 
         Raises:
+            UsageError: no stack can be called so.
             NotFoundError: there is no such file; suggests the nearest stack.
         """
+        require_stack_name(stack)
         path = self.stacks / f"Pulumi.{stack}.yaml"
         if path.is_file():
             return path
@@ -106,6 +127,12 @@ class Project:
     def stack_names(self) -> tuple[str, ...]:
         """The stacks that have a stack file, sorted."""
         return stack_names_in(self.stacks)
+
+    def misnamed(self) -> tuple[str, ...]:
+        """What the files are called that are named like stack files, of names that no stack can
+        have, sorted."""
+        names = (name for name in _names_in(self.stacks) if not STACK_NAME.fullmatch(name))
+        return tuple(sorted(f"Pulumi.{name}.yaml" for name in names))
 
     def shown(self, path: Path) -> str:
         """``path`` for a message: relative to the project, if it is in it."""

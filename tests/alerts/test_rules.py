@@ -18,6 +18,7 @@ from tpuflex.alerts.promql import cloud_monitoring, promql
 from tpuflex.alerts.rules import AlertRule, alert_rules
 from tpuflex.alerts.signals import RUN_SECONDS_LEFT, SPENT_USD, TTFT
 from tpuflex.duration import format_duration
+from tpuflex.errors import UsageError
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.monitoring import AlertThresholds, MonitoringSettings
@@ -178,3 +179,10 @@ def test_a_dashboard_draws_the_limits_of_the_rules() -> None:
     assert shares == {0.5, 2.5}
     (slow,) = (each for each in panels if "slow first token" in each["title"])
     assert [each["refId"] for each in slow["targets"]] == ["A", "B", "C", "D"]
+
+
+@pytest.mark.parametrize("job", ["", "a\n---\ngroups: []", "a b", 'a"', "a\u2028b", "../a"])
+def test_a_job_that_would_not_stay_in_its_place(job: str) -> None:
+    """It stands in the file's head, as the name of another file, and in expressions."""
+    with pytest.raises(UsageError, match="no job's name"):
+        job_of("dev", job)

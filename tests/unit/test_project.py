@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.errors import SettingsError
+from tpuflex.errors import SettingsError, UsageError
 from tpuflex.project import home, open_project, project_root
 
 
@@ -51,6 +51,20 @@ class TestProject:
         project = open_project(write_project(tmp_path), {})
 
         assert ("demo", tmp_path / "stacks") == (project.name, project.stacks)
+
+    @pytest.mark.parametrize(
+        "name", ["a b", "a\ngroups: []\n---\n#", "dev\u200b", "d\u0435v", "-x"]
+    )
+    def test_a_file_of_a_name_that_no_stack_can_have(self, tmp_path: Path, name: str) -> None:
+        """It is no stack's, and is listed as such; the name is refused where it is asked for."""
+        project = open_project(write_project(tmp_path), {})
+        for each in ("dev", name):
+            (project.stacks / f"Pulumi.{each}.yaml").write_text("config: {}\n")
+
+        assert project.stack_names() == ("dev",)
+        assert project.misnamed() == (f"Pulumi.{name}.yaml",)
+        with pytest.raises(UsageError, match="no stack's name"):
+            project.stack_file(name)
 
     @pytest.mark.parametrize("text", ["- a\n", "runtime: python\n", "a: [\n", "name: 3\n"])
     def test_unreadable_project_file(self, tmp_path: Path, text: str) -> None:

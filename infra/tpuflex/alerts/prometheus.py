@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,10 +11,12 @@ import yaml
 from tpuflex.alerts.promql import prometheus, promql
 from tpuflex.alerts.rules import AlertRule
 from tpuflex.duration import format_duration
+from tpuflex.errors import UsageError
 
 #: How often the rules are evaluated, and the metrics collected: a condition that has to hold for
 #: 30 s is looked at a few times.
 INTERVAL = "10s"
+_JOB = re.compile(r"[A-Za-z0-9_][\w./:-]{0,199}", re.ASCII)
 _HEAD = """\
 # Alert rules of stack {stack} for Prometheus, written by `tpuflex alerts prometheus`.
 # They are about the targets of the job {job}, which prometheus.yml collects so:
@@ -33,9 +36,19 @@ _HEAD = """\
 """
 
 
-def job_of(stack: str) -> str:
-    """The job that collects from the server of ``stack``, unless another is named."""
-    return f"tpuflex-{stack}"
+def job_of(stack: str, named: str | None = None) -> str:
+    """The job that collects from the server of ``stack``: the one that is ``named``, if any.
+
+    Raises:
+        UsageError: it cannot stand in a configuration, and in the name of a file, as it is.
+    """
+    job = f"tpuflex-{stack}" if named is None else named
+    if not _JOB.fullmatch(job):
+        raise UsageError(
+            f"{job!r} is no job's name: write letters, digits and any of - _ . / :",
+            option="--job",
+        )
+    return job
 
 
 def prometheus_rules(rules: Iterable[AlertRule], stack: str, job: str) -> dict[str, object]:

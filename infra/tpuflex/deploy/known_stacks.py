@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pulumi_plugin.printable import printable
 from tpuflex.engine.backend import stack_names
 from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
@@ -61,6 +62,8 @@ def known_stacks(
     Raises:
         TpuflexError: the backend of the stacks on Google cannot be asked, and no stack is known.
     """
+    for file in project.misnamed():
+        report(f"Not looked at: {printable(file)}, of a name that no stack can have")
     opened = {known.name: known for known in opened_stacks(project, open_named)}
     embedded = set(stacks_in_files(project.home / "backend", project.name))
     rehearsed = set[str]()

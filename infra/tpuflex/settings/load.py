@@ -22,6 +22,7 @@ from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.flags import TOKEN_FLAGS, suffixed_number
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, NotFoundError, Position, SettingsError
+from tpuflex.naming import STACK_NAME
 from tpuflex.settings.catalog_rows import read_rows
 from tpuflex.settings.findings import (
     MISSING,
@@ -65,7 +66,7 @@ Opener = Callable[[], OpenedConfig]
 #: Reads what the files of a model say of it; gives None where nothing is known of them, and
 #: ``"later"`` where they are read later, so that nothing is planned by the model's name yet.
 FilesReader: TypeAlias = "Callable[[ModelSettings], Checkpoint | Literal['later'] | None]"
-_STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
+_STACK_FILE = re.compile(rf"Pulumi\.({STACK_NAME.pattern})\.yaml")
 _CATALOG_KEY = re.compile(rf"({re.escape(USER_FILE)}|{NAMESPACE}catalog)([:.\[]|$)")
 
 

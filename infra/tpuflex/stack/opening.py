@@ -19,7 +19,7 @@ from tpuflex.errors import (
     UsageError,
 )
 from tpuflex.google.endpoints import rehearses
-from tpuflex.project import Project, open_project
+from tpuflex.project import Project, open_project, require_stack_name
 from tpuflex.settings.opened import OpenedConfig
 from tpuflex.settings.stack_yaml import LONGEST
 from tpuflex.stack.environment import google_environment
@@ -113,10 +113,11 @@ def open_deployed(
         AccessError: others could change the project.
         SettingsError: the stack file is wrong, and there is nothing else to go by; lists every
             finding.
-        UsageError: the stack has several endpoints, and none is named; or it is on both clouds, and
-            no stack file says which is meant.
+        UsageError: no stack can be called so; it has several endpoints, and none is named; or it is
+            on both clouds, and no stack file says which is meant.
     """
     project = open_project(directory, environ)
+    require_stack_name(name)
     try:
         if not endpoint:
             return open_stack(directory, name, environ, say, deploying=False)

@@ -110,7 +110,7 @@ def prometheus(invocation: Invocation, job: str | None) -> None:
     from tpuflex.alerts.prometheus import job_of, prometheus_rules, prometheus_text
 
     stack, rules, server = _opened(invocation)
-    job = job or job_of(stack)
+    job = job_of(stack, job)
     invocation.output.document(prometheus_rules(rules, stack, job))
     invocation.output.verbatim(prometheus_text(rules, stack, job, server))
 
@@ -131,7 +131,7 @@ def grafana(invocation: Invocation, job: str | None) -> None:
     from tpuflex.alerts.prometheus import job_of
 
     stack, rules, _ = _opened(invocation)
-    document = dashboard(rules, stack, job or job_of(stack))
+    document = dashboard(rules, stack, job_of(stack, job))
     invocation.output.document(document)
     invocation.output.verbatim(json.dumps(document, indent=2))
 
