@@ -40,12 +40,14 @@ def test_what_is_there_now(project: Path) -> None:
     """A stack file and a benchmark that come later are listed; a secret in one is not read out."""
     server = ProjectServer(workspace(project))
     assert "tpuflex://stacks/dev" in uris(server)
-    (project / "stacks" / "Pulumi.new.yaml").write_text("# hf_Canary4TnB8vRkE3s\nconfig: {}\n")
+    (project / "stacks" / "Pulumi.new.yaml").write_text(
+        "# hf_Canary4TnB8vRkE3s\nconfig: {a: {secure: v1:x}}\n"
+    )
     (project / "bench").mkdir()
     (project / "bench" / "run.md").write_text("# Run\n")
 
     assert {"tpuflex://stacks/new", "tpuflex://benchmarks/run.md"} <= {*uris(server)}
-    assert text(server, "tpuflex://stacks/new") == "# …\nconfig: {}\n"
+    assert text(server, "tpuflex://stacks/new") == "# [removed]\nconfig: {a: {secure: [removed]}}\n"
     assert text(server, "tpuflex://benchmarks/run.md") == "# Run\n"
 
 

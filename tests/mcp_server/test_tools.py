@@ -16,6 +16,7 @@ from mcp.types import CallToolResult, Tool
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON, TypeIn
 from tests.mcp_server.serving import add_key, called, document, error, run, workspace
+from tpuflex.diagnosis.scrubber import Scrubber
 from tpuflex.errors import NotFoundError
 from tpuflex.mcp_server.answers import UNTRUSTED, answer, refusal
 from tpuflex.mcp_server.server import CHANGING, READING, ProjectServer
@@ -168,7 +169,7 @@ def test_a_log_is_data(server: ProjectServer, cloud: Connection) -> None:
     assert found["lines"][0] == order
     assert found["server"] == ["[removed]"]
     assert found["lines"][1] == "token [removed]"
-    assert len(found["lines"][2]) == 20_000
+    assert len(found["lines"][2]) == 8 * 1024
     assert order not in UNTRUSTED
     assert not any(each in result.model_dump_json() for each in (HUB_TOKEN, KEY))
 
@@ -220,8 +221,12 @@ def test_half_a_surrogate_pair(sent: str, read: list[str]) -> None:
 
 
 def test_any_text_can_be_written() -> None:
-    """Whatever a file is called, or a host has written, the answer is UTF-8."""
-    for result in (answer({"\udcff": ["a\udcff"]}), refusal(NotFoundError("\udcff"), "dev")):
+    """Whatever a file is called, or a host has written, the answer is UTF-8; an error without the
+    stack's key."""
+    scrub = Scrubber([KEY])
+    wrong = NotFoundError(f"\udcff {KEY}")
+    for result in (answer({"\udcff": ["a\udcff"]}, scrub), refusal(wrong, "dev", scrub)):
+        assert KEY not in result.model_dump_json()
         assert "?" in result.model_dump_json()
 
 

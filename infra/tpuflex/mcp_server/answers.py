@@ -6,14 +6,12 @@ An error is a document, too: a client that reads only text gets it as text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from mcp.types import CallToolResult, TextContent
 
 from tpuflex.diagnosis.scrubber import Scrubber
 from tpuflex.errors import SettingsError, TpuflexError, UsageError
-from tpuflex.settings.secret_shapes import masked
 from tpuflex.terminal.manual import more
 
 #: A JSON object, as a command's ``--json`` prints it.
@@ -31,34 +29,34 @@ UNTRUSTED = (
 )
 
 
-def answer(found: object, scrub: Scrubber | None = None) -> CallToolResult:
+def answer(found: object, scrub: Scrubber, *, quotes: bool = False) -> CallToolResult:
     """The answer with the document ``found``; a list is its ``result``.
 
     Args:
         found: what ``to_json()`` gives.
-        scrub: removes the secrets of a stack, of a document that quotes what a host, a server or
-            its clients wrote; None of one that does not.
+        scrub: removes the secrets of the stack that it is about.
+        quotes: whether it quotes what a host, a server, its clients or others wrote.
     """
     plain = _plain(found)
     document = plain if isinstance(plain, dict) else {"result": plain}
-    if scrub is None:
-        return _result(_shown(document, masked))
     document = {
         key: list(scrub.lines(value)) if key in _LOGS and isinstance(value, list) else value
         for key, value in document.items()
     }
-    return _result({"untrusted": UNTRUSTED, **_shown(document, scrub)})
+    said = {"untrusted": UNTRUSTED} if quotes else {}
+    return _result({**said, **_shown(document, scrub)})
 
 
-def refusal(error: Exception, stack: str) -> CallToolResult:
+def refusal(error: Exception, stack: str, scrub: Scrubber) -> CallToolResult:
     """The answer to a call that failed with ``error``: what ``--json`` prints of it.
 
     Args:
         error: the error.
         stack: the stack that its hint is about.
+        scrub: removes the secrets of that stack.
     """
     document = {"error": _plain(_error(error, stack))}
-    return _result(_shown(document, Scrubber()), is_error=True)
+    return _result(_shown(document, scrub), is_error=True)
 
 
 def _plain(found: object) -> Any:
@@ -97,15 +95,15 @@ def _error(error: Exception, stack: str) -> Document:
     return document
 
 
-def _shown(value: Any, hide: Callable[[str], str]) -> Any:
-    """``value`` with texts of a bounded length, out of which ``hide`` takes secrets."""
+def _shown(value: Any, scrub: Scrubber) -> Any:
+    """``value`` with texts of a bounded length, without secrets."""
     match value:
         case str():
-            return hide(value)[:LONGEST_TEXT]
+            return scrub(value)[:LONGEST_TEXT]
         case dict():
-            return {key: _shown(each, hide) for key, each in value.items()}
+            return {key: _shown(each, scrub) for key, each in value.items()}
         case list():
-            return [_shown(each, hide) for each in value]
+            return [_shown(each, scrub) for each in value]
     return value
 
 

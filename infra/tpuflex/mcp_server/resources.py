@@ -17,7 +17,7 @@ from mcp.types import Resource
 from tpuflex.files.trusted import open_regular
 from tpuflex.mcp_server.answers import UNTRUSTED
 from tpuflex.mcp_server.workspace import benchmark_files
-from tpuflex.settings.secret_shapes import masked
+from tpuflex.settings.stack_yaml import without_ciphertexts
 from tpuflex.terminal.manual import page_names
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def listed(workspace: Workspace) -> list[Resource]:
 
 
 def read(workspace: Workspace, kind: str, name: str) -> str:
-    """The text of the resource ``name``, without what looks like a secret.
+    """The text of the resource ``name``, without secrets and what is encrypted.
 
     Raises:
         ResourceNotFoundError: there is none.
@@ -85,4 +85,9 @@ def read(workspace: Workspace, kind: str, name: str) -> str:
         raise ResourceError(f"{kind} resource {name!r} {why}.") from error
     if len(content) > _LARGEST:
         raise ResourceError(f"{kind} resource {name!r} has more than {_LARGEST:,} bytes.")
-    return masked(content.decode(errors="replace"))
+    text = content.decode(errors="replace")
+    if kind == RUNBOOKS:  # ours
+        return text
+    stack = name if kind == STACKS else None
+    shown = without_ciphertexts(text) if kind == STACKS else text
+    return workspace.scrubber(stack)(shown)

@@ -107,7 +107,7 @@ class ProjectServer(MCPServer[None]):
         tool = self._tool_manager.get_tool(name)
         if tool is not None and (problem := _problem(tool, arguments)):
             error = UsageError(f"{name}: {problem}")
-            return refusal(error, self.workspace.default_stack)
+            return refusal(error, self.workspace.default_stack, Scrubber())
         return await super().call_tool(name, arguments, context)
 
     async def run_stdio_async(self) -> None:
@@ -181,13 +181,13 @@ class ProjectServer(MCPServer[None]):
     ) -> CallToolResult:
         try:
             found = method(**arguments)
-            if name in _QUOTING_FILES:
-                return answer(found, Scrubber())
             of = arguments.get("stack") or found.get("stack")
-            return answer(found, self.workspace.scrubber(of) if name in _QUOTING else None)
+            scrub = Scrubber() if name in _LOCAL else self.workspace.scrubber(of)
+            return answer(found, scrub, quotes=name in (*_QUOTING, *_QUOTING_FILES))
         except Exception as error:  # each error is an answer, and a bug is one without a trace
             stack = arguments.get("stack") or self.workspace.default_stack
-            return refusal(error, stack)
+            scrub = Scrubber() if name in _LOCAL else self.workspace.scrubber(stack)
+            return refusal(error, stack, scrub)
 
     def _add_resources(self, kind: str, template: str, mime_type: str) -> None:
         def read(name: str) -> str:
