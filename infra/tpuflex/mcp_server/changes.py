@@ -249,7 +249,9 @@ def _plan_up(
 def step_lines(steps: Sequence[Step]) -> list[str]:
     """What a person reads of ``steps`` who has to approve them: first what takes something away,
     then what changes it, each with the properties that change."""
-    ordered = sorted(steps, key=lambda step: _ORDER.get(step.operation, len(_ORDER)))
+    ordered = sorted(
+        steps, key=lambda step: (_ORDER.get(step.operation, len(_ORDER)), step.type, step.name)
+    )
     lines = []
     for step in ordered[:_MOST_STEPS]:
         why = step.replaced_for if step.operation == "replace" else step.changed
