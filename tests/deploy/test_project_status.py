@@ -189,7 +189,7 @@ def test_an_endpoint_that_hangs_costs_its_own_cell(
     rig: Rig, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are shown with their figures; of itself all is known that the cloud knows."""
-    monkeypatch.setattr(project_status, "_LOOKS_WITHIN_S", 0.5)
+    monkeypatch.setattr(project_status, "_LOOKS_WITHIN_S", 0.0)
     hangs, answers = rig.stack("a"), rig.stack("b")
     for each in (hangs, answers):
         rig.request(each)
@@ -197,13 +197,16 @@ def test_an_endpoint_that_hangs_costs_its_own_cell(
     serve(hangs, hanging)
     serve(answers, counting(BEFORE, AFTER))
 
-    found = rig.look(hangs, answers)
-    hanging.over.set()
+    known = (KnownStack("a", hangs), KnownStack("b", answers))
+    with closing(watch_all("p", known, rig.connect, 0.01)) as looks:
+        found = next(each for each in map(rows, looks) if each["b"].tokens_per_second is not None)
+        hanging.over.set()
 
-    assert found["b"].tokens_per_second is not None
-    assert found["a"].tokens_per_second is None
-    assert found["a"].unmeasured == "it has not answered yet"
-    assert found["a"].exit_code == 0
+    hung = found["a"]
+    assert hung.tokens_per_second is None
+    assert hung.unmeasured
+    assert hung.status is not None
+    assert (hung.status.slice.zone, hung.status.slice.ready) == (ZONES[0], True)
 
 
 def test_what_cannot_be_read_is_a_row(rig: Rig) -> None:
