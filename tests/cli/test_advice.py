@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from string import Formatter
 
 import click
 import pytest
 
 from tests.cli.typing import Captured
-from tests.unit.test_layers import module_name, modules, parsed
+from tests.unit.test_layers import modules, parsed
 from tpuflex.advice import COMMANDS, Advice
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import tpuflex
@@ -109,31 +108,36 @@ def test_a_failure_advises_for_its_stack(capsys: Captured) -> None:
     assert '"hint": "If it is dead: tpuflex recover --stack big"' in said.out
 
 
-@pytest.mark.parametrize(
-    "path", [each for each in modules() if IN_PROSE.search(each.read_text())], ids=module_name
-)
-def test_no_hint_has_a_command_in_plain_prose(path: Path) -> None:
+def test_no_hint_has_a_command_in_plain_prose() -> None:
     """Where a stack's command stands in a string, the hint would be about the default stack."""
-    texts = plain_hints(parsed(path))
+    assert [
+        f"{name}: {text}"
+        for name, path in modules().items()
+        if IN_PROSE.search(path.read_text())
+        for text in plain_hints(parsed(path))
+        if IN_PROSE.search(text) and "--stack" not in text
+    ] == []
 
-    assert [text for text in texts if IN_PROSE.search(text) and "--stack" not in text] == []
 
-
-@pytest.mark.parametrize(
-    "path", [each for each in modules() if "Advice(" in each.read_text()], ids=module_name
-)
-def test_each_field_is_a_command_or_given(path: Path) -> None:
+def test_each_field_is_a_command_or_given() -> None:
     """A template is a literal, so that no value is taken for a field of it; and no advice is put
     into an f-string, which would lose what its commands are about."""
-    tree = parsed(path)
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Advice":
-            template = ast.literal_eval(call.args[0])
-            fields = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-            assert fields - COMMANDS.keys() == {each.arg for each in call.keywords}, template
-    named = [name for name, value in constants(tree) if ast.unparse(value).startswith("Advice(")]
-    shown = [each.value for each in ast.walk(tree) if isinstance(each, ast.FormattedValue)]
-    assert not {ast.unparse(each) for each in shown} & {*named}
+    for name, path in modules().items():
+        if "Advice(" not in path.read_text():
+            continue
+        tree = parsed(path)
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "Advice":
+                template = ast.literal_eval(call.args[0])
+                fields = {field for _, field, _, _ in Formatter().parse(template)} - {None}
+                assert fields - COMMANDS.keys() == {each.arg for each in call.keywords}, template
+        given = {each for each, value in constants(tree) if _is_advice(value)}
+        shown = [each.value for each in ast.walk(tree) if isinstance(each, ast.FormattedValue)]
+        assert not {ast.unparse(each) for each in shown} & given, name
+
+
+def _is_advice(value: ast.expr) -> bool:
+    return ast.unparse(value).startswith("Advice(")
 
 
 def plain_hints(tree: ast.Module) -> Iterator[str]:

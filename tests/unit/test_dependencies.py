@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,19 +82,17 @@ def modules(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{a.name}" for a in node.names) if whole else (node.module,)
 
 
-def imported(package: str) -> set[str]:
+@cache
+def imported(package: str) -> frozenset[str]:
     """Distributions that ``package`` imports, with what is in other environments."""
     own = {*PACKAGES, *sys.stdlib_module_names}
-    return {
+    return frozenset(
         distribution_of(module)
         for file in (ROOT / "infra" / package).rglob("*.py")
         if "__pycache__" not in file.parts and "startup" not in file.parts
         for module in modules(ast.parse(file.read_text()))
         if module.partition(".")[0] not in own
-    }
-
-
-IMPORTED = {package: imported(package) for package in PACKAGES}
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -104,12 +103,12 @@ def test_what_is_imported_is_asked_for(package: str) -> None:
     extra = {"embedded_cloud": EMBEDDED, "tpuflex": MEASURE | MCP}.get(package, set())
     allowed = BASE | extra
 
-    assert IMPORTED[package] - allowed - ELSEWHERE.keys() == set()
+    assert imported(package) - allowed - ELSEWHERE.keys() == set()
 
 
 def test_what_is_asked_for_is_imported() -> None:
     """No user installs what only our tests import."""
-    everywhere = set().union(*IMPORTED.values())
+    everywhere = set[str]().union(*map(imported, PACKAGES))
     sources = "".join(
         file.read_text() for file in (ROOT / "infra" / "embedded_cloud").rglob("*.py")
     )

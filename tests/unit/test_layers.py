@@ -7,6 +7,9 @@ import gc
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -125,6 +128,21 @@ def part_of(module: str) -> str:
     return two if two in RANKS else rest.split(".")[0]
 
 
+@dataclass(frozen=True)
+class Source:
+    """What is asked of a file's source.
+
+    Attributes:
+        imports: all modules that it imports, anywhere in it.
+        written: where it writes by itself: lines with ``print``, or a stream of ``sys``.
+        reads_config: whether it reads ``pulumi.Config``.
+    """
+
+    imports: frozenset[str]
+    written: tuple[int, ...]
+    reads_config: bool
+
+
 def parsed(path: Path) -> ast.Module:
     """The file's syntax tree.
 
@@ -139,27 +157,42 @@ def parsed(path: Path) -> ast.Module:
         gc.enable()
 
 
-def imports(path: Path) -> set[str]:
-    """All modules that the file imports, anywhere in it."""
-    found: set[str] = set()
+@cache
+def source(path: Path) -> Source:
+    """The source of ``path``, which is read once."""
+    found, written, reads_config = set[str](), list[int](), False
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            module = node.module or ""
-            found.add(module)
-            found |= {f"{module}.{alias.name}" for alias in node.names}
-    return found
+        match node:
+            case ast.Import():
+                found |= {alias.name for alias in node.names}
+            case ast.ImportFrom():
+                assert node.level == 0, f"{path}: relative import"
+                module = node.module or ""
+                found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+            case ast.Name(id="print"):
+                written.append(node.lineno)
+            case ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"):
+                written.append(node.lineno)
+            case ast.Attribute(value=ast.Name(id="pulumi"), attr="Config"):
+                reads_config = True
+    return Source(frozenset(found), tuple(written), reads_config)
 
 
-def modules() -> list[Path]:
-    return sorted(
+def imports(path: Path) -> frozenset[str]:
+    """All modules that the file imports, anywhere in it."""
+    return source(path).imports
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """The file of each module."""
+    files = sorted(
         path
         for package in PACKAGES
         for path in (SOURCES / package).rglob("*.py")
         if "startup" not in path.parts
     )
+    return {module_name(path): path for path in files}
 
 
 def module_name(path: Path) -> str:
@@ -167,72 +200,68 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@pytest.mark.parametrize("path", modules(), ids=module_name)
-def test_arrows_point_down(path: Path) -> None:
+def test_arrows_point_down() -> None:
     """A module imports only from lower layers or from its own part."""
-    name = module_name(path)
-    own = part_of(name)
-    assert own in RANKS, f"{name} belongs to no layer: add it to the table"
-    for imported in imports(path):
-        if imported.split(".")[0] not in PACKAGES or imported == "tpuflex":
-            continue
-        target = part_of(imported)
-        if target not in RANKS:  # a name from the top level, such as __version__
-            continue
-        if target == own or (own, target) in ALLOWED_SIDEWAYS:
-            continue
-        if own == "" or {own, target} <= PURE:
-            continue
-
-        assert RANKS[target] < RANKS[own], f"{name} imports {imported}: an arrow up or sideways"
+    assert {part_of(name) for name in modules()} - RANKS.keys() == set(), "add it to the table"
+    assert [
+        f"{name} imports {imported}: an arrow up or sideways"
+        for name, path in modules().items()
+        for imported in imports(path)
+        if not _may_import(part_of(name), imported)
+    ] == []
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in modules() if part_of(module_name(p)) in PURE | PURE_ABOVE], ids=module_name
-)
-def test_the_core_is_pure(path: Path) -> None:
+def _may_import(own: str, imported: str) -> bool:
+    if imported.split(".")[0] not in PACKAGES or imported == "tpuflex":
+        return True
+    target = part_of(imported)
+    if target not in RANKS:  # a name from the top level, such as __version__
+        return True
+    if target == own or (own, target) in ALLOWED_SIDEWAYS:
+        return True
+    return own == "" or {own, target} <= PURE or RANKS[target] < RANKS[own]
+
+
+def test_the_core_is_pure() -> None:
     """The pure core imports no clock, environment, file system or network."""
-    touched = {name.split(".")[0] for name in imports(path)} & IMPURE
+    assert {
+        name: touched
+        for name, path in modules().items()
+        if part_of(name) in PURE | PURE_ABOVE
+        and (touched := {each.split(".")[0] for each in imports(path)} & IMPURE)
+    } == {}
 
-    assert touched == set()
 
-
-@pytest.mark.parametrize(
-    "path", [p for p in modules() if part_of(module_name(p)) in OTHER_PACKAGES], ids=module_name
-)
-def test_the_other_packages_stand_alone(path: Path) -> None:
+@pytest.mark.parametrize("package", OTHER_PACKAGES)
+def test_the_other_packages_stand_alone(package: str) -> None:
     """The embedded cloud imports of tpuflex only the errors, the plugin protocol nothing at all.
 
     docs/adr/0011-three-import-packages.md says why.
     """
-    package = part_of(module_name(path))
-    others = {name for name in imports(path) if name.split(".")[0] in {*PACKAGES} - {package}}
-    assert {name for name in others if not name.startswith(OTHER_PACKAGES[package])} == set()
+    others = {*PACKAGES} - {package}
+    assert [
+        f"{name} imports {imported}"
+        for name, path in modules().items()
+        if part_of(name) == package
+        for imported in imports(path)
+        if imported.split(".")[0] in others and not imported.startswith(OTHER_PACKAGES[package])
+    ] == []
 
 
-def below_the_command_line() -> list[Path]:
-    """The modules that know no terminal: a program calls them as the command line does."""
-    names = ((module_name(path), path) for path in modules())
-    return [
-        path
-        for name, path in names
-        if name.startswith("tpuflex.") and RANKS[part_of(name)] < RANKS["cli"]
-    ]
+def test_nothing_below_the_command_line_prints() -> None:
+    """It returns values, and tells what goes on to a callback; only the terminal's room writes. A
+    program calls it as the command line does."""
+    below = {
+        name: source(path)
+        for name, path in modules().items()
+        if name.startswith("tpuflex.")
+        and RANKS[part_of(name)] < RANKS["cli"]
+        and part_of(name) != "terminal"
+        and name not in SCRIPTS
+    }
 
-
-@pytest.mark.parametrize("path", below_the_command_line(), ids=module_name)
-def test_nothing_below_the_command_line_prints(path: Path) -> None:
-    """It returns values, and tells what goes on to a callback; only the terminal's room writes."""
-    name = module_name(path)
-    if part_of(name) == "terminal" or name in SCRIPTS:
-        return
-    assert "tpuflex.terminal.output" not in imports(path)
-    for node in ast.walk(parsed(path)):
-        match node:
-            case ast.Name(id="print"):
-                pytest.fail(f"line {node.lineno} prints")
-            case ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"):
-                pytest.fail(f"line {node.lineno} uses sys.{node.attr}")
+    assert {name: each.written for name, each in below.items() if each.written} == {}
+    assert [name for name, each in below.items() if "tpuflex.terminal.output" in each.imports] == []
 
 
 def embedded_cloud_part(module: str) -> str:
@@ -241,28 +270,27 @@ def embedded_cloud_part(module: str) -> str:
     return part if part in EMBEDDED_CLOUD_RANKS else ""
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in modules() if "embedded_cloud" in p.parts], ids=module_name
-)
-def test_arrows_within_the_embedded_cloud_point_down(path: Path) -> None:
+def test_arrows_within_the_embedded_cloud_point_down() -> None:
     """A service knows no other part than machines and core, and nothing imports what is on top."""
-    name = module_name(path)
-    own = embedded_cloud_part(name)
-    for imported in imports(path):
-        if imported.split(".")[0] != "embedded_cloud":
-            continue
-        target = embedded_cloud_part(imported)
-        if target != own:
-            assert EMBEDDED_CLOUD_RANKS[target] < EMBEDDED_CLOUD_RANKS[own], (
-                f"{name} imports {imported}: an arrow up or sideways"
-            )
+    parts = (
+        (name, imported, embedded_cloud_part(name), embedded_cloud_part(imported))
+        for name, path in modules().items()
+        if name.split(".")[0] == "embedded_cloud"
+        for imported in imports(path)
+        if imported.split(".")[0] == "embedded_cloud"
+    )
+    assert [
+        f"{name} imports {imported}: an arrow up or sideways"
+        for name, imported, own, target in parts
+        if target != own and EMBEDDED_CLOUD_RANKS[target] >= EMBEDDED_CLOUD_RANKS[own]
+    ] == []
 
 
 def test_no_circle_of_services() -> None:
     """No two services need each other, not even late or for their types."""
     graph: dict[str, set[str]] = {}
-    for path in modules():
-        name = ".".join(module_name(path).split(".")[:3])
+    for module, path in modules().items():
+        name = ".".join(module.split(".")[:3])
         if name.startswith("embedded_cloud."):
             known = {".".join(each.split(".")[:3]) for each in imports(path)}
             graph.setdefault(name, set()).update(known - {name})
@@ -273,8 +301,8 @@ def test_no_circle_of_services() -> None:
 def test_only_the_command_line_knows_click() -> None:
     """What a command does raises our errors, and asks through a callback."""
     knowing = {
-        part_of(module_name(path))
-        for path in modules()
+        part_of(module)
+        for module, path in modules().items()
         if any(name.split(".")[0] == "click" for name in imports(path))
     }
 
@@ -343,19 +371,9 @@ def test_plugin_values_are_cheap_to_import() -> None:
 
 def test_one_reader_of_pulumi_config() -> None:
     """Only settings/load.py reads pulumi.Config; what the engine starts hands it over."""
-    readers = [
-        module_name(path)
-        for path in modules()
-        if any(
-            isinstance(node, ast.Attribute)
-            and node.attr == "Config"
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "pulumi"
-            for node in ast.walk(parsed(path))
-        )
-    ]
+    readers = {name for name, path in modules().items() if source(path).reads_config}
 
-    assert set(readers) <= {
+    assert readers <= {
         "tpuflex.settings.load",
         "tpuflex.program",
         "tpuflex.policy_pack.policies",
@@ -365,7 +383,7 @@ def test_one_reader_of_pulumi_config() -> None:
 def test_no_circle_of_files() -> None:
     """No file needs, even only for its types, what needs that file. A package itself only names
     what its modules have."""
-    graph = {module_name(p): imports(p) for p in modules() if p.name != "__init__.py"}
+    graph = {name: imports(path) for name, path in modules().items() if path.name != "__init__.py"}
     needs = {name: (found & set(graph)) - {name} for name, found in graph.items()}
 
     circles = [name for name in sorted(needs) if name in _reached(needs, name)]
@@ -373,7 +391,7 @@ def test_no_circle_of_files() -> None:
     assert circles == []
 
 
-def _reached(needs: dict[str, set[str]], start: str) -> set[str]:
+def _reached(needs: Mapping[str, frozenset[str]], start: str) -> set[str]:
     """All that ``start`` needs, directly or not."""
     found: set[str] = set()
     left = [*needs[start]]
