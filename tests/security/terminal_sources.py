@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -190,5 +191,11 @@ SOURCES: dict[str, Callable[[], None]] = {
     )
 }
 
+#: On a line of its own before what each source shows.
+BEGINS = "=== {} ==="
+
 if __name__ == "__main__":
-    SOURCES[sys.argv[1]]()
+    for name, source in SOURCES.items():
+        print(BEGINS.format(name), flush=True)
+        with suppress(SystemExit):
+            source()
