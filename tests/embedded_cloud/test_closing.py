@@ -11,7 +11,7 @@ from pathlib import Path
 
 from embedded_cloud.server import EmbeddedCloud
 
-ROUNDS = 5
+ROUNDS = 2
 CLIENTS = 3
 
 
