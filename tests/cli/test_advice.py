@@ -18,8 +18,9 @@ from tpuflex.cli.main import tpuflex
 from tpuflex.errors import EngineError
 from tpuflex.terminal.output import Output
 
-#: A command about one stack, as it would stand in prose.
-IN_PROSE = re.compile(rf"\b(?:{'|'.join(COMMANDS.values())})\b(?! --all\b)")
+#: A command about one stack, as it would stand in prose: --all is about many, --model-dir about
+#: none.
+IN_PROSE = re.compile(rf"\b(?:{'|'.join(COMMANDS.values())})\b(?! --all\b| --model-dir\b)")
 
 
 @pytest.mark.parametrize(
