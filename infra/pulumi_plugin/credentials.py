@@ -24,8 +24,8 @@ _SHAPES = (
         re.DOTALL,
     ),
     re.compile(r"ya29\.[\w.-]{8,}"),  # Google OAuth access tokens
-    # A word of documentation that stands for the token is none.
-    re.compile(r"(?i)bearer\s+[^\s\"',$<{][^\s\"',]*"),
+    # What stands for the token in documentation is none: `$KEY`, or a short word.
+    re.compile(r"(?i)bearer\s+[^\s\"',$<{][^\s\"',]{7,}"),
     re.compile(r"(?i)(?<=authorization: )basic\s+[^\s\"',$<{][^\s\"',]*"),
     re.compile(r"AIza[\w-]{16,}"),  # Google API keys
     re.compile(r"GOCSPX-[\w-]{16,}"),  # Google OAuth clients
