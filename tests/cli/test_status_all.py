@@ -58,6 +58,12 @@ def test_one_screen(google: Stack, capsys: Captured, monkeypatch: pytest.MonkeyP
             alerts=(),
         ),
         StackRow("hidden", error=refused),
+        StackRow(
+            "keyless",
+            replace(endpoint(google), health=Health(None, why="no key", problem=refused)),
+            unmeasured="no key",
+            alerts=(),
+        ),
         StackRow("queued", endpoint(google, **queued), alerts=()),
         StackRow("old", error=NotFoundError("none")),
         StackRow("older", error=NotFoundError("none")),
@@ -77,9 +83,10 @@ def test_one_screen(google: Stack, capsys: Captured, monkeypatch: pytest.MonkeyP
         "chat                    READY          us-east5-a  3h5m  $0.68  71.2      1\n"
         "drains                  draining       us-east5-a  3h5m  $0.68            none\n"
         "frozen                  NOT READY      us-east5-a  3h5m  $0.68  ?         none\n"
-        "hidden                  not known                                         -\n"
+        "hidden                  not known                                         ?\n"
+        "keyless                 READY          us-east5-a  3h5m  $0.68  ?         ?\n"
         "queued                  waiting        us-east5-a        $0.00            none\n"
-        "  together  $3.40 so far\n"
+        "  together  $4.08 so far\n"
         "  not up    old, older\n"
         "            other: no credentials\n"
         "gemma-4-31b-v6e-4-bf16: STALE, 23 s old: you lack tpu.nodes.list\n"
@@ -87,6 +94,7 @@ def test_one_screen(google: Stack, capsys: Captured, monkeypatch: pytest.MonkeyP
         "drains: draining; the run ends\n"
         "frozen: NOT READY, no connection\n"
         "hidden: you lack tpu.nodes.list\n"
+        "keyless: READY, as its host says; no key\n"
     )
 
 

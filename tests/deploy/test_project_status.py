@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -183,6 +184,22 @@ def test_tokens_a_second(rig: Rig, serve: Serve) -> None:
     document = row.to_json()
     assert document["tokens_per_second"] == row.tokens_per_second
     assert (document["ready"], document["zone"], document["stale"]) == (True, ZONES[0], False)
+
+
+def test_an_engine_that_makes_no_step_is_not_ready(rig: Rig, serve: Serve) -> None:
+    """A row whose server answers and whose requests get no token says so by its exit code, too."""
+    stack = rig.stack("a")
+    rig.request(stack)
+    fake = counting(BEFORE)
+    fake.documents["/tpuflex/requests"] = [json.dumps({"in_flight": 1})]
+    serve(stack, fake)
+
+    row = rig.look(stack)["a"]
+
+    assert (row.exit_code, row.to_json()["ready"]) == (7, False)
+    assert row.status is not None
+    assert row.status.health is not None
+    assert row.status.health.why == "1 in flight, and the engine has made no step"
 
 
 def test_an_endpoint_that_hangs_costs_its_own_cell(

@@ -71,7 +71,12 @@ class WatchedEndpoint:
     @property
     def health(self) -> Health | None:
         """Whether it answers, where what it counts is not known; found out as by
-        :func:`tpuflex.operate.endpoint_status.status`, where it cannot be asked what it counts."""
+        :func:`tpuflex.operate.endpoint_status.status`, where it cannot be asked what it counts.
+        One whose engine makes no step for its requests does not, whatever its ``/health`` says."""
+        usage = self._usage
+        if self._health is None and not self.unmeasured and usage is not None and usage.stalled:
+            why = f"{usage.open_requests} in flight, and the engine has made no step"
+            return Health.no("", why, frozen=True)
         if self._health is not None or not self.unmeasured:
             return self._health
         return Health(None, why=self.unmeasured)

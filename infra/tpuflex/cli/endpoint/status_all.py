@@ -92,7 +92,7 @@ def _not_up(rows: Iterable[StackRow]) -> Iterator[str]:
 def _cells(row: StackRow) -> tuple[str, ...]:
     status = row.status
     if status is None:
-        return (row.name, "not known", "", "", "", "", "-")
+        return (row.name, "not known", "", "", "", "", "?")
     slice_, rate = status.slice, row.tokens_per_second
     tokens = "?" if rate is None else f"{rate:,.1f}"
     return (
@@ -102,8 +102,15 @@ def _cells(row: StackRow) -> tuple[str, ...]:
         "" if slice_.expires is None else format_age(slice_.expires - status.at),
         _spent(status),
         tokens if slice_.ready else "",
-        "-" if row.alerts is None else str(len(row.alerts) or "none"),
+        _alerts(row, status),
     )
+
+
+def _alerts(row: StackRow, status: EndpointStatus) -> str:
+    """How many fire; of an endpoint that was not asked, or does not say, "none" is not known."""
+    if row.alerts:
+        return str(len(row.alerts))
+    return "?" if row.alerts is None or row.unmeasured or status.slice.unread else "none"
 
 
 def _state(row: StackRow, status: EndpointStatus) -> str:
@@ -146,15 +153,14 @@ def _reasons(row: StackRow) -> Iterator[str]:
     slice_ = status.slice
     if row.exit_code == BootError.exit_code:
         host = "" if slice_.host is None else slice_.host.reason
-        serving = serving_of(slice_)
-        why = (slice_.error, host, "" if serving is None else serving.reason)
-        yield "; ".join((headline(slice_, status.health), *filter(None, why)))
+        serving, health = serving_of(slice_), status.health
+        unasked = health.why if health is not None and health.answers is None else ""
+        why = (slice_.error, host, "" if serving is None else serving.reason, unasked)
+        yield "; ".join((headline(slice_, health), *filter(None, why)))
     elif slice_.unread:
         yield f"its host's report cannot be read: {slice_.unread}"
     elif row.unmeasured:
         yield f"tokens/s are not known: {row.unmeasured}"
-    elif row.usage is not None and row.usage.stalled:
-        yield f"{row.usage.open_requests} in flight, and the engine has made no step"
     for rule in row.alerts or ():
         yield f"{rule.name} ({rule.severity}): {rule.summary}"
     if status.foreign:
