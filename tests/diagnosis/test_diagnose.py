@@ -139,8 +139,8 @@ def test_a_boot_that_failed(endpoint: Endpoint, error: str, slug: str) -> None:
         ),
         (
             {
-                "phase": "degraded",
-                "reason": "no token came for 60 s while requests ran (3); it is started once more",
+                "phase": "failed",
+                "reason": "no token came for 60 s while requests ran (3), again within an hour",
             },
             "frozen-engine",
         ),
@@ -155,6 +155,32 @@ def test_a_host_that_was_ready(endpoint: Endpoint, serving: dict[str, Any], slug
     endpoint.reports("READY", serving=serving)
 
     assert first(endpoint.diagnosed()) == (slug, Certainty.CERTAIN)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "the server died with status 137",
+        "no token came for 60 s while requests ran (3); it is started once more",
+    ],
+)
+def test_a_server_that_is_being_started_again(endpoint: Endpoint, reason: str) -> None:
+    """It mends itself: exit code 3, ask again in a minute. Where its host goes silent over that, it
+    does not; where its last words tell a cause, that is said."""
+    endpoint.runs()
+    endpoint.reports("READY", serving={"phase": "degraded", "reason": reason})
+    found = endpoint.diagnosed()
+
+    assert (found.state, found.findings, found.exit_code) == (State.BOOTS, (), 3)
+    assert found.sentence == (f"the host mends itself, its server is being started again: {reason}")
+    assert "ask again in a minute" in str(found.remedy)
+
+    endpoint.reports("READY", serving={"phase": "degraded", "reason": f"{reason}: {OOM}"})
+    assert first(endpoint.diagnosed()) == ("hbm-out-of-memory", Certainty.CERTAIN)
+
+    endpoint.reports("READY", serving={"phase": "degraded", "reason": reason})
+    endpoint.pass_time(5)
+    assert endpoint.diagnosed().state is State.FAILS
 
 
 def test_a_restart_that_somebody_asked_for(endpoint: Endpoint) -> None:

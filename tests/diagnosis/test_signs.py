@@ -22,6 +22,7 @@ from tpuflex.diagnosis.signs import (
     Line,
     found_in,
     meaning_of_code,
+    since_it_served,
 )
 from tpuflex.queued_resource.causes import Cause
 from tpuflex.startup.server_log import KINDS
@@ -125,7 +126,7 @@ BUSY = Server(in_flight=1, running=1, steps=7.0)
         (
             [Look(5, "", RUNS, BUSY), Look(10, "", replace(RUNS, restarts=1, exit_code=137))],
             None,
-            "crash-loop",
+            "",  # docker starts it again
         ),
         (
             [Look(at, "", replace(RUNS, restarts=at, exit_code=1)) for at in range(1, 6)],
@@ -137,7 +138,22 @@ BUSY = Server(in_flight=1, running=1, steps=7.0)
     ],
 )
 def test_what_the_hosts_watch_says(looks: list[Look], ends_at: float | None, slug: str) -> None:
-    """The watch's own rules write the words that are read here."""
+    """The watch's own rules write the words that are read here; a single death is no crash loop."""
     line = watched(*looks, ends_at=ends_at)
+    found = [each.meaning.slug for each in found_in([Line("host log", line)])]
 
-    assert [each.meaning.slug for each in found_in([Line("host log", line)])] == [slug], line
+    assert found == ([slug] if slug else []), line
+
+
+def test_what_was_before_it_served_again() -> None:
+    """What a log tells before the watch's last `serving` is over; what follows is not, nor what
+    another log tells."""
+    froze = "2026-11-28T10:00:00Z watch: degraded: no token came for 60 s; it is started once more"
+    again = "2026-11-28T10:05:00Z watch: serving"
+    oom = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm"
+
+    assert diagnose_log(f"{oom}\n{froze}\n{again}\n", "log").findings[0].failure is UNKNOWN
+    found = diagnose_log(f"{froze}\n{again}\n{oom}\n", "log").findings
+    assert [each.failure.slug for each in found] == ["hbm-out-of-memory"]
+    lines = (Line("server log", oom), Line("host log", again))
+    assert since_it_served(lines) == lines

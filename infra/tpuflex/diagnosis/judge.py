@@ -24,6 +24,8 @@ from tpuflex.diagnosis.signs import (
     found_in,
     meaning_of_code,
     meaning_of_refusal,
+    says_started_again,
+    since_it_served,
     words_of,
 )
 from tpuflex.doctor.check import Check, Group, Standing
@@ -220,6 +222,9 @@ def judge(stack: str, evidence: Evidence, advice: Advice | str = "") -> Diagnosi
     """
     state, sentence = _state(evidence)
     found = () if state is State.SERVES else _ordered(_findings(evidence))
+    if _mends_itself(evidence):
+        # That it does not answer meanwhile is no finding; why it had to be started again is one.
+        found = tuple(each for each in found if not each.failure.symptom)
     if not found and state in (State.FAILS, State.UNREAD):
         found = (_unknown(evidence),)
     if state in (State.WAITS, State.BOOTS) and found:
@@ -275,7 +280,21 @@ def _state(evidence: Evidence) -> tuple[State, str]:
         return State.FAILS, "the host says READY, and its server does not answer as it should"
     if serving.phase is ServingPhase.DRAINING and not found_in(_said_by_watch(serving)):
         return State.BOOTS, f"the host drains: {serving.reason.partition(chr(10))[0]}"
+    if _mends_itself(evidence):
+        why = serving.reason.partition("\n")[0]
+        return State.BOOTS, f"the host mends itself, its server is being started again: {why}"
     return State.FAILS, f"the host was READY, and is {serving.phase.value}"
+
+
+def _mends_itself(evidence: Evidence) -> bool:
+    """Whether a server that was READY is being started again, as far as its host says so lately."""
+    seen = evidence.slice
+    host = seen.host if seen is not None and seen.condition is Condition.ACTIVE else None
+    serving = host.serving if host is not None and host.ready else None
+    if serving is None or serving.phase is not ServingPhase.DEGRADED:
+        return False
+    is_old = evidence.at is not None and serving.is_old(evidence.at.timestamp())
+    return not is_old and says_started_again(serving.reason)
 
 
 def _serving_sentence(evidence: Evidence) -> str:
@@ -519,7 +538,7 @@ def _of_checks(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_lines(evidence: Evidence) -> Iterator[Finding]:
     """What logs say by their words."""
-    for told in found_in(evidence.lines):
+    for told in found_in(since_it_served(evidence.lines)):
         yield _meant(told.meaning, Certainty.LIKELY, told.lines)
 
 

@@ -187,11 +187,16 @@ SIGNS = (
     _sign("frozen-engine", r"No available shared memory broadcast block found in \d+ seconds", 3),
     _sign(
         "crash-loop",
-        r"watch: (?:degraded|failed)\b.*(?:died with status|keeps dying)|CrashLoopBackOff"
+        # A single death is none: docker starts the server again.
+        r"watch: failed\b.*(?:died with status|keeps dying)|CrashLoopBackOff"
         r"|EngineDeadError|Engine core initialization failed|OOMKilled|exited with code 137",
     ),
 )
 _SENTENCES = (("stock-out", known_messages.OUT_OF_CAPACITY),)
+#: What a host's watch writes once its server serves, for the first time or again.
+_SERVES = re.compile(r"^\S+Z watch: serving\b")
+#: What the watch says of a server that is being started again, by docker or by itself.
+_STARTED_AGAIN = re.compile(r"died with status|started (?:once more|again)")
 #: How the startup script ends in its log (startup/02-report.sh).
 _FAILED = re.compile(r"^\S+Z error ([\w-]+): ")
 #: What a line of the host's log, or its error, has before the words of its server.
@@ -248,6 +253,23 @@ def found_in(lines: Iterable[Line]) -> tuple[Found, ...]:
         if len(those) >= sign.times:
             by_meaning.setdefault(Meaning(sign.slug), []).extend(those)
     return tuple(Found(meaning, tuple(those)) for meaning, those in by_meaning.items())
+
+
+def since_it_served(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """``lines`` without those before the last one of their source by which the server serves:
+    what they tell is over."""
+    kept: dict[str, list[Line]] = {}
+    for line in lines:
+        here = kept.setdefault(line.source, [])
+        if _SERVES.search(line.text):
+            here.clear()
+        here.append(line)
+    return tuple(line for those in kept.values() for line in those)
+
+
+def says_started_again(reason: str) -> bool:
+    """Whether, by the ``reason`` of a host that is degraded, its server is being started again."""
+    return _STARTED_AGAIN.search(reason.partition("\n")[0]) is not None
 
 
 def words_of(line: Line) -> str:
