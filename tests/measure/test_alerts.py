@@ -17,7 +17,7 @@ from tpuflex.alerts.signals import BILLED_NODES, PHASE_SECONDS, RUN_SECONDS_LEFT
 from tpuflex.errors import AccessError, ApiError, ServerDownError, TpuflexError
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import Serving, ServingPhase
-from tpuflex.measure.alerts import is_down, look_of, quiet_server, slice_numbers
+from tpuflex.measure.alerts import Alerts, is_down, look_of, quiet_server, slice_numbers
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
@@ -81,6 +81,31 @@ def test_what_a_slice_shows_by_itself(
         *("KvCacheFull", "RequestsWaiting", "FirstTokenSlow", "FirstTokenVerySlow"),
         *("NoTokens", "TargetDown"),
     }
+
+
+@pytest.mark.parametrize(
+    ("slice_", "code"),
+    [
+        (status(lifecycle=Lifecycle.ENDED, state="SUSPENDED", sentence="the run is over"), 7),
+        (status(lifecycle=Lifecycle.FAILED, state="FAILED", node_state=""), 7),
+        (status(lifecycle=Lifecycle.LOST, node_state=""), 7),
+        # These wait or boot: nothing is wrong yet.
+        (status(**QUEUED), 0),
+        (status(lifecycle=Lifecycle.DELETING, state="DELETING"), 0),
+        (status(host=None), 0),
+    ],
+)
+def test_an_endpoint_that_is_over_is_not_quiet(
+    settings: StackSettings, slice_: SliceStatus, code: int
+) -> None:
+    """Its exit code is that of `status`, with what to do: no rule fires for it."""
+    _, refused = look_of(settings, slice_, NOON, None, NOON)
+    found = Alerts("dev", NOON, (), refused=refused)
+
+    assert found.exit_code == code
+    if refused is not None:
+        assert slice_.sentence in refused.message
+        assert "up" in str(refused.hint)
 
 
 def test_what_is_not_known_of_a_slice_is_no_number(settings: StackSettings) -> None:

@@ -31,7 +31,14 @@ from tpuflex.alerts.signals import (
     Signal,
 )
 from tpuflex.duration import format_roughly
-from tpuflex.errors import AccessError, AlertError, ApiError, ServerDownError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    AlertError,
+    ApiError,
+    BootError,
+    ServerDownError,
+    TpuflexError,
+)
 from tpuflex.measure.metrics import EngineMetrics
 from tpuflex.measure.server import KeptServer, ServerClient
 from tpuflex.operate.endpoint_status import with_last_known
@@ -74,7 +81,8 @@ class Alerts:
         verdicts: what each rule says.
         looks: how often it was looked at.
         seconds: from the first look to the last.
-        refused: why the server could not be asked, where that says nothing of it.
+        refused: why the server could not be asked, where that says nothing of it; or why none
+            serves any more.
     """
 
     stack: str
@@ -256,7 +264,8 @@ def look_of(
     metrics: EngineMetrics | TpuflexError | None,
     at: datetime,
 ) -> tuple[Look, TpuflexError | None]:
-    """A look at an endpoint, and why its server could not be asked, where that says nothing of it.
+    """A look at an endpoint, and why its server could not be asked, where that says nothing of it,
+    or why none serves any more: an endpoint that is over is not quiet, though no rule is about it.
 
     Args:
         settings: the stack's settings.
@@ -271,7 +280,12 @@ def look_of(
         return Look(at, numbers | counted, histograms, missing), None
     why = quiet_server(status) if metrics is None else metrics.message
     missing |= dict.fromkeys(_OF_THE_SERVER, why or "the server was not asked")
-    if metrics is None or not is_down(metrics, status, now):
+    if metrics is None:
+        over = status.lifecycle is not Lifecycle.ACTIVE
+        over &= status.outcome.exit_code == BootError.exit_code
+        refused = BootError(f"{why}.", hint=status.advice.sentence()) if over else None
+        return Look(at, numbers, missing=missing), refused
+    if not is_down(metrics, status, now):
         return Look(at, numbers, missing=missing), metrics
     return Look(at, {**numbers, UP: 0.0}, missing=missing), None
 

@@ -67,7 +67,8 @@ def alerts(
 
     Exit code 16: one fires, with --watch at the last look. What is not known is no alert: but
     where the server could not be asked, and that says nothing of it, the exit code is that of the
-    reason (6: a role is missing; 1: there is no way to it). 4: the stack has no slice.
+    reason (6: a role is missing; 1: there is no way to it). 7: the run is over, or its request
+    failed. 4: the stack has no slice.
     """
     if ctx.invoked_subcommand is not None:
         if seconds is not None or no_tunnel:
