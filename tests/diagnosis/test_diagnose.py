@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.typing import NOON
 from tests.diagnosis.conftest import Endpoint
 from tests.embedded_cloud.api import AT_ONCE, RUN_S
+from tpuflex.diagnosis.diagnose import deletions
 from tpuflex.diagnosis.judge import Certainty, Diagnosis, State
+from tpuflex.operate.endpoint_events import Event
 
 OOM = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm."
 
@@ -224,6 +230,57 @@ def test_what_served_and_was_taken_down(endpoint: Endpoint) -> None:
     endpoint.pass_time(5)
     endpoint.boot_log().write("health", 9, "phase health", error=f"container-died: x\n{OOM}")
     assert "hbm-out-of-memory" in [each.failure.slug for each in endpoint.diagnosed().findings]
+
+
+def test_a_slice_that_somebody_deleted(endpoint: Endpoint, tmp_path: Path) -> None:
+    """The state has it, it is gone, and the events say who deleted it: that is
+    no stack that was never up."""
+    endpoint.runs()
+    project = endpoint.cloud.stack.project
+    file = tmp_path / f"state/.pulumi/stacks/{project.name}/dev.json"
+    file.parent.mkdir(parents=True)
+    id_ = endpoint.node.replace("/nodes/", "/queuedResources/")
+    type_ = "tpuflex:tpu:QueuedResource"
+    urn = f"urn:pulumi:dev::{project.name}::{type_}::vllm"
+    resource = {"urn": urn, "custom": True, "type": type_, "id": id_}
+    file.write_text(json.dumps({"version": 3, "checkpoint": {"latest": {"resources": [resource]}}}))
+    environ = {**endpoint.cloud.environ, "PULUMI_BACKEND_URL": f"file://{tmp_path / 'state'}"}
+    endpoint.cloud = replace(endpoint.cloud, environ=environ)
+    assert endpoint.api.tpu("DELETE", f"queuedResources/{endpoint.request}", force="true").ok
+    endpoint.pass_time(10)
+    found = endpoint.diagnosed()
+
+    assert (found.state, first(found)) == (State.ABSENT, ("slice-lost", Certainty.LIKELY))
+    assert f"deleted queuedResources/{endpoint.request} at" in found.findings[0].lines[0].text
+
+
+@pytest.mark.parametrize(
+    ("events", "count"),
+    [
+        (["up", "created", "deleted"], 1),
+        (["up", "created", "down", "deleted"], 0),
+        (["down", "up", "created", "deleted"], 1),
+        (["up", "deleted", "created"], 0),
+    ],
+)
+def test_whose_deletion_it_was(events: list[str], count: int) -> None:
+    """What a `down` deleted or was made again is not lost, nor what the state does not have."""
+    happened = [Event(NOON, what, "anna@example.com", "", ("nodes/g1",)) for what in events]
+
+    assert len(deletions(happened, ["g1"])) == count
+    assert deletions(happened, ["g2"]) == ()
+
+
+def test_a_quota_that_flex_start_may_need(endpoint: Endpoint) -> None:
+    """Without a slice the doctor's warning of it counts, likely: an `up` that was refused for it
+    leaves none."""
+    endpoint.api.capacity(quota={"*": {"preemptible": 0, "on_demand": 64}})
+    found = endpoint.diagnosed()
+
+    assert (found.state, first(found)) == (State.ABSENT, ("quota", Certainty.LIKELY))
+    assert "preemptible 0" in found.findings[0].lines[0].text
+    assert "quotas" in str(found.remedy)
+    assert found.exit_code == 6
 
 
 def test_nothing_there(endpoint: Endpoint) -> None:

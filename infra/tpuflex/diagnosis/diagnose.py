@@ -5,10 +5,10 @@ A source that cannot be read is said, and keeps no other from being read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,12 +16,12 @@ from tpuflex.advice import Advice
 from tpuflex.diagnosis.judge import Diagnosis, Evidence, Limits, judge, judge_lines
 from tpuflex.diagnosis.scrubber import Scrubber, scrubber_of
 from tpuflex.diagnosis.signs import SERVER_LOG, Line
-from tpuflex.doctor.check import Check, Standing
+from tpuflex.doctor.check import Check
 from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.measure.usage import settled, watch_usage
-from tpuflex.operate.endpoint_events import Events, UnreadSource, events
+from tpuflex.operate.endpoint_events import Event, Events, UnreadSource, events
 from tpuflex.operate.endpoint_status import EndpointStatus, status
 from tpuflex.operate.host_log import HostLog, Part, logs
 from tpuflex.queued_resource.outcomes import Condition
@@ -262,7 +262,8 @@ def _read_metrics(cloud: Connection, found: Gathered, report: Report) -> None:
 
 
 def _read_refusals(cloud: Connection, found: Gathered) -> None:
-    """What Google refused of the last changes, where nothing succeeded since."""
+    """Who deleted what the state still has, and what Google refused of the last changes, where
+    nothing succeeded since."""
     since = cloud.now() - _LATELY
     seen = found.attempt("events", lambda: events(cloud, since))
     if seen is None:
@@ -276,13 +277,38 @@ def _read_refusals(cloud: Connection, found: Gathered) -> None:
             text = " ".join(filter(None, (event.detail, ", ".join(event.resources))))
             refused.append(Line("Cloud Audit Logs", found.scrub(text)))
     found.evidence = replace(found.evidence, refused=tuple(dict.fromkeys(refused)))
+    if found.evidence.slice is None:
+        ids = [request.partition(" ")[0] for request in cloud.recorded_requests()]
+        deleted = (Line("events", found.scrub(line)) for line in deletions(seen.events, ids))
+        found.evidence = replace(found.evidence, deleted=tuple(deleted))
+
+
+def deletions(events: Iterable[Event], ids: Collection[str]) -> tuple[str, ...]:
+    """Who deleted a request of one of ``ids``, or its node, without a `down`, and when.
+
+    Args:
+        events: in order of time.
+        ids: of the requests that the state still has.
+    """
+    found: list[str] = []
+    taken_down = False
+    for event in events:
+        named = [name for name in event.resources if name.rpartition("/")[2] in ids]
+        if event.what in ("up", "down"):
+            taken_down = event.what == "down"
+        elif named and event.what == "created":
+            found.clear()
+        elif named and event.what == "deleted" and not taken_down:
+            when = f"{event.time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            found.append(f"{event.who} deleted {', '.join(named)} at {when}")
+    return tuple(found)
 
 
 def _checks(cloud: Connection, found: Gathered) -> tuple[Check, ...]:
-    """What the doctor finds in the way of an `up`."""
+    """What the doctor finds in the way of an `up`, or what may be."""
     listed = found.attempt(
         "doctor", lambda: [*chain(*examine_all(cloud_examinations(cloud), patience=_PATIENCE_S))]
     )
-    wrong = (each for each in listed or () if each.standing is Standing.FAILED)
+    wrong = (each for each in listed or () if each.may_be_refused)
     scrub = found.scrub
     return tuple(replace(each, text=scrub(str(each.text)), remedy=each.remedy) for each in wrong)

@@ -107,8 +107,9 @@ class Evidence:
         boot_error: why the last boot of a host that is gone failed; or empty.
         health: whether the server answers; None where it was not asked.
         stalled: what the metrics say of an engine that makes no step; or empty.
+        deleted: who deleted the slice that the state of the stack still has; empty for nobody.
         refused: what Google refused of the last changes.
-        checks: of the doctor.
+        checks: of the doctor, those that failed, and warnings of what Google may refuse.
         looked_at: the sources that were read.
         unread: those that could not be.
     """
@@ -121,6 +122,7 @@ class Evidence:
     boot_error: str = ""
     health: Health | None = None
     stalled: str = ""
+    deleted: tuple[Line, ...] = ()
     refused: tuple[Line, ...] = ()
     checks: tuple[Check, ...] = ()
     looked_at: tuple[str, ...] = ()
@@ -493,13 +495,15 @@ def _of_silence(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_refusals(evidence: Evidence) -> Iterator[Finding]:
-    """What Google refused to make."""
+    """What somebody deleted, and what Google refused to make."""
+    if evidence.deleted:
+        yield _finding("slice-lost", Certainty.LIKELY, evidence.deleted)
     for line in evidence.refused:
         meaning = meaning_of_refusal(line.text, "permission")
         yield _meant(meaning, Certainty.LIKELY, [line])
 
 
-#: What a failed check of the doctor means, by what it is about.
+#: What a check of the doctor means that is not well, by what it is about.
 _GROUPS = {
     Group.ACCOUNT: "permission",
     Group.APIS: "api-not-enabled",
@@ -520,9 +524,11 @@ _KINDS: tuple[tuple[type[TpuflexError], str], ...] = (
 
 
 def _of_checks(evidence: Evidence) -> Iterator[Finding]:
-    """What the doctor finds in the way."""
+    """What the doctor finds in the way. A warning of what may be in it counts where no slice has
+    come of an `up`."""
     for check in evidence.checks:
-        if check.standing is not Standing.FAILED or check.group not in _GROUPS:
+        failed = check.standing is Standing.FAILED
+        if check.group not in _GROUPS or not (failed or evidence.slice is None):
             continue
         by_kind = next((slug for kind, slug in _KINDS if issubclass(check.kind, kind)), "")
         slug = _POLICIES.get(check.name) or by_kind or _GROUPS[check.group]
@@ -532,7 +538,7 @@ def _of_checks(evidence: Evidence) -> Iterator[Finding]:
         slug = meaning_of_refusal(text, slug).slug if slug == "weights" else slug
         told = Line("doctor", " ".join(text.split()))
         # With a slice that waits or runs, it is what would fail the next time.
-        sure = Certainty.CERTAIN if evidence.slice is None else Certainty.LIKELY
+        sure = Certainty.CERTAIN if failed and evidence.slice is None else Certainty.LIKELY
         yield _finding(slug, sure, [told], Advice.of(check.remedy) if check.remedy else None)
 
 

@@ -52,7 +52,8 @@ class Check:
         standing: how it stands.
         text: what was found.
         remedy: the command that mends it, or the line to change; empty where nothing is to mend.
-        kind: the error that a failure is, which gives its exit code.
+        kind: the error that a failure is, which gives its exit code; of a warning, the one that
+            `up` may end in.
         disabled: the API that is off, where that is the cause.
     """
 
@@ -63,6 +64,12 @@ class Check:
     remedy: Advice | str = ""
     kind: type[TpuflexError] = TpuflexError
     disabled: DisabledApi | None = None
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether an `up` cannot succeed by this, or may not."""
+        warned = self.standing is Standing.WARNING and self.kind is not TpuflexError
+        return warned or self.standing is Standing.FAILED
 
     def to_json(self) -> dict[str, str]:
         """The line in a JSON document."""
@@ -95,10 +102,14 @@ class Subject:
         return Check(self.group, self.name, Standing.OK, text)
 
     def warning(
-        self, text: Advice | str, remedy: Advice | str, disabled: DisabledApi | None = None
+        self,
+        text: Advice | str,
+        remedy: Advice | str,
+        disabled: DisabledApi | None = None,
+        kind: type[TpuflexError] = TpuflexError,
     ) -> Check:
-        """`up` gets by, something else does not."""
-        return Check(self.group, self.name, Standing.WARNING, text, remedy, disabled=disabled)
+        """`up` gets by, something else does not; or `up` may end in an error of ``kind``."""
+        return Check(self.group, self.name, Standing.WARNING, text, remedy, kind, disabled)
 
     def failed(self, kind: type[TpuflexError], text: Advice | str, remedy: Advice | str) -> Check:
         """`up` cannot succeed; ``kind`` gives the exit code."""

@@ -399,6 +399,7 @@ def _quota_check(wanted: Wanted, zone: str, limits: Limits, possible: bool) -> C
         return subject.warning(
             f"{text}: by Google's page, Flex-start draws from the preemptible one",
             f"{page}\n(ask for preemptible quota if the request is refused)",
+            kind=QuotaError,
         )
     if wanted.hands_over and is_enough(limits, 2 * wanted.units) is False:
         return subject.warning(
