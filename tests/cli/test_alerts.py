@@ -62,7 +62,7 @@ def test_an_alert_fires(invocation: Invocation, capsys: Captured) -> None:
         "RequestsWaiting     FIRING for 8m  2 waiting\n"
         "FirstTokenSlow      ok             -\n"
         "FirstTokenVerySlow  ok             -\n"
-        "NoTokens            FIRING for 3m  7 running, 0 tokens in 3m\n"
+        "NoTokens            FIRING for 3m  7 in flight, 0 tokens in 3m\n"
         "TargetDown          ok             it answers\n"
         "BootStuck           ok             -\n"
         "RunEndsSoon         ok             2d left, 0 successors\n"

@@ -86,7 +86,7 @@ def test_they_ask_for_what_hosts_write(plan: Plan) -> None:
             assert f'monitored_resource="{series.RESOURCE}"' in labels
             assert 'namespace="dev"' in labels
     assert asked <= written
-    assert written - asked == {"requests_in_flight", "prompt_tokens", "requests_succeeded"}
+    assert written - asked == {"requests_running", "prompt_tokens", "requests_succeeded"}
 
 
 @pytest.mark.parametrize("stack", ["dev", "a-stack-of-a-rather-long-name-for-a-model-of-26-b-a4b"])

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.samples import status
 from tests.cli.typing import NOON
+from tests.measure.fake_server import BEFORE
 from tpuflex.alerts.judgement import Judge, State
 from tpuflex.alerts.rules import alert_rules
 from tpuflex.alerts.signals import BILLED_NODES, PHASE_SECONDS, RUN_SECONDS_LEFT, SLICES, SUCCESSORS
@@ -18,6 +19,7 @@ from tpuflex.errors import AccessError, ApiError, ServerDownError, TpuflexError
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import Serving, ServingPhase
 from tpuflex.measure.alerts import Alerts, is_down, look_of, quiet_server, slice_numbers
+from tpuflex.measure.metrics import EngineMetrics
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.queued_resource.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
@@ -106,6 +108,22 @@ def test_an_endpoint_that_is_over_is_not_quiet(
     if refused is not None:
         assert slice_.sentence in refused.message
         assert "up" in str(refused.hint)
+
+
+@pytest.mark.parametrize(("in_flight", "state"), [(0, State.OK), (1, State.FIRING)])
+def test_an_engine_that_froze_while_it_was_idle(
+    settings: StackSettings, in_flight: int, state: State
+) -> None:
+    """It says that it runs nothing; its guard says what waits for it."""
+    judge = Judge(rule for rule in alert_rules(settings) if rule.name == "NoTokens")
+    for minute in range(6):
+        at = NOON + timedelta(minutes=minute)
+        metrics = EngineMetrics.parse(BEFORE, at)
+        look, _ = look_of(settings, status(), at, metrics, at, in_flight)
+        (found,) = judge.look(look)
+
+    assert metrics.running == 0
+    assert found.state is state
 
 
 def test_what_is_not_known_of_a_slice_is_no_number(settings: StackSettings) -> None:

@@ -19,11 +19,11 @@ from tpuflex.alerts.conditions import (
 from tpuflex.alerts.signals import (
     BILLED_NODES,
     GENERATED,
+    IN_FLIGHT,
     KV_USE,
     PHASE_SECONDS,
     PREEMPTIONS,
     RUN_SECONDS_LEFT,
-    RUNNING,
     SLICES,
     SPENT_USD,
     SUCCESSORS,
@@ -163,7 +163,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
             f"Requests run, and no token was generated in {format_duration(limits.no_tokens_for)}.",
             AllOf(
                 (
-                    Compared(RUNNING, ">", 0, throughout=limits.no_tokens_for),
+                    Compared(IN_FLIGHT, ">", 0, throughout=limits.no_tokens_for),
                     Increase(GENERATED, "==", 0, limits.no_tokens_for),
                     # Of a server that has ended, the window has its last samples alone.
                     Compared(UP, "==", 1, throughout=limits.no_tokens_for),

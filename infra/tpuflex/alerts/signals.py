@@ -62,6 +62,11 @@ KV_USE = Signal("kv_use", Kind.GAUGE, "vllm:kv_cache_usage_perc", "kv_cache_usag
 #: Requests that are computed, and that wait.
 RUNNING = Signal("running", Kind.GAUGE, "vllm:num_requests_running", "requests_running")
 WAITING = Signal("waiting", Kind.GAUGE, "vllm:num_requests_waiting", "requests_waiting")
+#: Requests that have not ended. The host's guard counts them; a Prometheus that collects from vLLM
+#: has the engine's last word alone, which stays 0 where it froze while it was idle.
+IN_FLIGHT = Signal(
+    "requests_in_flight", Kind.GAUGE, "vllm:num_requests_running", "requests_in_flight"
+)
 #: Requests put back to make room in the KV cache.
 PREEMPTIONS = Signal("preemptions", Kind.COUNTER, "vllm:num_preemptions_total", "preemptions")
 #: Generated tokens.

@@ -321,22 +321,28 @@ class _Watch:
         why, usage = endpoint.unmeasured, endpoint.usage
         error = endpoint.error or ApiError(why)
         metrics = error if why or usage is None else usage.metrics
+        in_flight = None if usage is None else usage.in_flight
         return StackRow(
             name,
             replace(status, health=endpoint.health),
             usage=usage,
             unmeasured=why,
-            alerts=self._firing(name, status, metrics),
+            alerts=self._firing(name, status, metrics, in_flight),
         )
 
     def _firing(
-        self, name: str, status: EndpointStatus, metrics: EngineMetrics | TpuflexError | None
+        self,
+        name: str,
+        status: EndpointStatus,
+        metrics: EngineMetrics | TpuflexError | None,
+        in_flight: int | None = None,
     ) -> tuple[AlertRule, ...]:
         """The alerts that fire at this look, and those before it."""
         settings = status.stack.settings
         if name not in self._judges:
             self._judges[name] = Judge(alert_rules(settings))
-        look, _ = look_of(settings, status.slice, status.at, metrics, datetime.now(UTC))
+        at = datetime.now(UTC)
+        look, _ = look_of(settings, status.slice, status.at, metrics, at, in_flight)
         verdicts = self._judges[name].look(look)
         return tuple(each.rule for each in verdicts if each.state is State.FIRING)
 

@@ -17,11 +17,11 @@ from tpuflex.alerts.signals import (
     BILLED_NODES,
     BOOT_PHASES,
     GENERATED,
+    IN_FLIGHT,
     KV_USE,
     PHASE_SECONDS,
     PREEMPTIONS,
     RUN_SECONDS_LEFT,
-    RUNNING,
     SLICES,
     SPENT_USD,
     SUCCESSORS,
@@ -40,7 +40,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.measure.metrics import EngineMetrics
-from tpuflex.measure.server import KeptServer, ServerClient
+from tpuflex.measure.server import KeptServer
 from tpuflex.operate.endpoint_status import with_last_known
 from tpuflex.operate.slice import SliceStatus, slice_status
 from tpuflex.planning.cost import cost_in
@@ -60,7 +60,7 @@ _PATIENCE = timedelta(minutes=5)
 #: What of a server's metrics each signal is.
 _NUMBERS: Mapping[Signal, Callable[[EngineMetrics], float | None]] = {
     KV_USE: lambda metrics: metrics.kv_use,
-    RUNNING: lambda metrics: metrics.running,
+    IN_FLIGHT: lambda metrics: metrics.running,
     WAITING: lambda metrics: metrics.waiting,
     PREEMPTIONS: lambda metrics: metrics.preemptions,
     GENERATED: lambda metrics: metrics.generation_tokens,
@@ -226,13 +226,14 @@ class _Observer:
         """A look, and why the server could not be asked."""
         status = self._slice()
         settings, now = self._cloud.stack.settings, self._cloud.now()
-        return look_of(settings, status, now, None if quiet_server(status) else self._ask(), at)
+        metrics, in_flight = (None, None) if quiet_server(status) else self._ask()
+        return look_of(settings, status, now, metrics, at, in_flight)
 
-    def _ask(self) -> EngineMetrics | TpuflexError:
+    def _ask(self) -> tuple[EngineMetrics | TpuflexError, int | None]:
         try:
-            return self._server.ask(ServerClient.metrics)
+            return self._server.ask(lambda server: (server.metrics(), server.in_flight()))
         except TpuflexError as error:
-            return error
+            return error, None
 
     def _slice(self) -> SliceStatus:
         """The stack's slice; as it was read not long ago, unless that finds none that serves."""
@@ -263,6 +264,7 @@ def look_of(
     now: datetime,
     metrics: EngineMetrics | TpuflexError | None,
     at: datetime,
+    in_flight: int | None = None,
 ) -> tuple[Look, TpuflexError | None]:
     """A look at an endpoint, and why its server could not be asked, where that says nothing of it,
     or why none serves any more: an endpoint that is over is not quiet, though no rule is about it.
@@ -273,10 +275,11 @@ def look_of(
         now: the time on the cloud's clock.
         metrics: what its server counts, or why it does not say; None where it was not asked.
         at: the time of the look.
+        in_flight: requests that have not ended, by its guard; None where that does not say.
     """
     numbers, missing = slice_numbers(settings, status, now)
     if isinstance(metrics, EngineMetrics):
-        counted, histograms = server_numbers(metrics)
+        counted, histograms = server_numbers(metrics, in_flight)
         return Look(at, numbers | counted, histograms, missing), None
     why = quiet_server(status) if metrics is None else metrics.message
     missing |= dict.fromkeys(_OF_THE_SERVER, why or "the server was not asked")
@@ -291,11 +294,14 @@ def look_of(
 
 
 def server_numbers(
-    metrics: EngineMetrics,
+    metrics: EngineMetrics, in_flight: int | None = None
 ) -> tuple[dict[Signal, float], dict[Signal, dict[float, float]]]:
-    """The numbers and histograms of a server that answered."""
+    """The numbers and histograms of a server that answered, and of its guard."""
     known = {signal: read(metrics) for signal, read in _NUMBERS.items()}
     numbers = {signal: value for signal, value in known.items() if value is not None}
+    if in_flight is not None:
+        # What an engine runs is its last word: one that froze while it was idle says 0.
+        numbers[IN_FLIGHT] = max(float(in_flight), numbers.get(IN_FLIGHT, 0.0))
     histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
     return numbers | {UP: 1.0}, histograms
 

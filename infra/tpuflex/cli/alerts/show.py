@@ -12,11 +12,11 @@ from tpuflex.alerts.judgement import Reading, State, Verdict
 from tpuflex.alerts.signals import (
     BILLED_NODES,
     GENERATED,
+    IN_FLIGHT,
     KV_USE,
     PHASE_SECONDS,
     PREEMPTIONS,
     RUN_SECONDS_LEFT,
-    RUNNING,
     SLICES,
     SPENT_USD,
     SUCCESSORS,
@@ -40,7 +40,7 @@ _STATES = {
 }
 #: What is counted, of one and of many.
 _WORDS: Mapping[Signal, tuple[str, str]] = {
-    RUNNING: ("running", "running"),
+    IN_FLIGHT: ("in flight", "in flight"),
     WAITING: ("waiting", "waiting"),
     PREEMPTIONS: ("preemption", "preemptions"),
     GENERATED: ("token", "tokens"),
