@@ -149,7 +149,11 @@ _ROWS = (
         "secrets",
         "a secret of the endpoint cannot be used",
         "A version of it is disabled, destroyed or of another value than the host has read.",
-        Advice("`{secrets_ls}` shows the versions; mend the secret, then `{restart}`"),
+        Advice(
+            "`{secrets_ls}` shows the versions. For one that is destroyed: put a new one, raise"
+            " tpuflex:secrets.*_version in the stack file, then `{up}`. For one that is disabled:"
+            " enable it again, then `{restart}`"
+        ),
         AccessError,
     ),
     FailureClass(
