@@ -164,6 +164,10 @@ def test_key_is_only_in_its_file(booted: Booted) -> None:
     assert all(API_KEY not in text for _, text in host.cloud.reports)
 
 
+#: Fetches the keys, and gives the guard what it needs of them.
+KEYS = "phase() { :; }\nread_config\nfetch_secrets\nmkdir -p $GUARD_DIR\nwrite_digests"
+
+
 def test_container_gets_digests_of_the_keys(host: StartupHost) -> None:
     """Each client's key, and the metrics key, reaches the guard as its SHA-256 and as no more."""
     metrics = VERSION.replace("api-key", "metrics-key")
@@ -174,8 +178,7 @@ def test_container_gets_digests_of_the_keys(host: StartupHost) -> None:
             {"role": "metrics-key", "version": metrics},
         ]
     )
-    run = host.run()
-    assert run.status == 0, run.output
+    host.functions(KEYS)
     keys = json.loads((host.root / "run" / "tpuflex" / "guard" / "keys.json").read_text())
     own = host.memory("secrets", "host-key").read_text().strip()
     assert keys == {
@@ -229,7 +232,12 @@ def test_further_runs_keep_what_is_right(host: StartupHost) -> None:
 def test_base_model_is_asked_for_a_plain_completion(host: StartupHost) -> None:
     """A model without a chat template is checked with a text completion."""
     host.cloud.answers["/v1/chat/completions"] = [400]
-    assert host.run().status == 0
+    host.mark("container.json")
+    told = host.functions(
+        f"{KEYS}\nprintf 127.0.0.1 >$STATE_DIR/address\n"
+        "write_key key.header\ncomplete_somehow answer key.header"
+    )
+    assert told == "200"
     assert host.cloud.asked("POST /v1/completions") == 1
 
 
