@@ -50,7 +50,7 @@ def test_a_line_keeps_its_severity_and_kind(engine: Engine, passing: bool, warni
     """Information or warning, lasting or passing; without credentials, and with a timeout."""
     log = EngineLog(engine.address)
 
-    log.write(URN, "Bearer abc.def is waiting", passing=passing, warning=warning)
+    log.write(URN, "Bearer abc.defg.hij is waiting", passing=passing, warning=warning)
 
     (line,) = engine.lines
     severity = engine_pb2.WARNING if warning else engine_pb2.INFO
