@@ -183,7 +183,7 @@ def test_no_capacity(project: Project) -> None:
 
     assert (found["class"], found["certainty"]) == ("stock-out", "certain")
     assert message in found["lines"][0]["text"]
-    assert "`tpuflex up` requests capacity again" in found["next"]
+    assert "`tpuflex up --stack dev` requests capacity again" in found["next"]
 
 
 def test_a_host_without_docker(project: Project) -> None:
