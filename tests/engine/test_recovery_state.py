@@ -211,9 +211,9 @@ IDS: dict[str, tuple[dict[str, Any], str]] = {
     "gcp:projects/service:Service": ({"service": "x.googleapis.com"}, "p/x.googleapis.com"),
     SLICE: ({"queuedResourceId": "q", "zones": ["z"]}, "projects/p/locations/z/queuedResources/q"),
 }
-TYPES = [kind.type for kind in KINDS if kind.type and not kind.names_itself]
+TYPES = [kind.type for kind in KINDS if kind.type and not kind.named_by_google]
 #: Of those Google chooses the ids.
-UNFORESEEN = [kind.type for kind in KINDS if kind.names_itself]
+UNFORESEEN = [kind.type for kind in KINDS if kind.named_by_google]
 
 
 class TestTable:

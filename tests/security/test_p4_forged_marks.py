@@ -169,7 +169,7 @@ def test_every_wrong_mark_is_named(
     region = "us-east5"
     if kind.by_generation:
         given_name = NAMES.queued_resource_id()
-    elif kind.names_itself:
+    elif kind.named_by_google:
         given_name = NAMES.shown()
     else:
         given_name = next(iter(kind.names(NAMES, OURS, region)))

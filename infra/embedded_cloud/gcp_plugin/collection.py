@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.core.json_types import JsonObject, text
 from embedded_cloud.gcp_plugin import labels
 from embedded_cloud.gcp_plugin.call import CloudCall, Wait, at_once, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.fields import write
@@ -70,6 +70,7 @@ class Collection:
         guard: refuses or prepares a delete before it is sent.
         must_exist: a delete of what is gone fails, as in the published plugin.
         appears_late: what was made is polled for until it can be read.
+        named_by_google: a create does not say the ``name``, and its answer does.
     """
 
     path: str
@@ -83,6 +84,7 @@ class Collection:
     guard: Callable[[Made, CloudCall], None] | None = None
     must_exist: bool = False
     appears_late: bool = False
+    named_by_google: bool = False
 
     def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Create the resource and read it back."""
@@ -93,8 +95,12 @@ class Collection:
             keys = labels.merged(managed, inputs, call.settings, None)
             if isinstance(keys, dict) and keys:
                 body[managed.name] = labels.sent(managed, None, {}, keys)
-        made = identified(row, values, call.settings)
-        answer = self._post(row, values, body, call)
+        if self.named_by_google:
+            answer = self._post(row, values, body, call)
+            made = identified(row, {**values, "name": text(answer, "name")}, call.settings)
+        else:
+            made = identified(row, values, call.settings)
+            answer = self._post(row, values, body, call)
         with creation_of(made):
             self.wait(call, answer, f"Creating {row.title}")
         return self._read_back(row, made, call)

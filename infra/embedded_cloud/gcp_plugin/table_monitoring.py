@@ -3,15 +3,13 @@
 Replacements and defaults: terraform-provider-google,
 google/services/monitoring/resource_monitoring_{alert_policy,dashboard}.go.
 
-Google chooses the name of an alert policy, so a create knows the id from its answer; changes of a
-project's policies are made one after another. A dashboard is one property, its JSON: what the
-program does not have in it, Google's defaults among them, is no difference.
+A dashboard is one property, its JSON: what the program does not have in it, Google's defaults among
+them, is no difference.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass
 
 from embedded_cloud.core.json_types import JsonObject, JsonValue, text
@@ -24,7 +22,6 @@ from embedded_cloud.gcp_plugin.fields import (
     Groups,
     Property,
     Use,
-    write,
 )
 from embedded_cloud.gcp_plugin.resource_type import (
     Identity,
@@ -32,50 +29,11 @@ from embedded_cloud.gcp_plugin.resource_type import (
     ResourceType,
     creation_of,
     require_created,
-    scope_of,
 )
 from embedded_cloud.gcp_plugin.states import located
 from embedded_cloud.gcp_plugin.types import Flag, InvalidValueError, Text, TextMap, Texts
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import ApiError
-
-_POLICIES = Collection(
-    path="/v3/projects/{project}/alertPolicies", item="/v3/{name}", steps=(Step(mask="query"),)
-)
-#: What Cloud Monitoring refuses with 409 when it meets: two changes of a project's policies.
-_CHANGES = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class AlertPolicies:
-    """Alert policies, whose names Google chooses."""
-
-    def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
-        """Create the policy and read it back under the name that Google gave it."""
-        values = located(row, inputs, call.settings)
-        body = write(row.properties, values, scope_of(values))
-        path = _POLICIES.path.format_map(values)
-        with _CHANGES, failing_with(f"Error creating {row.title}"):
-            name = text(call.request("POST", path, body=body), "name")
-        made = Made(name, {**values, "name": name})
-        with creation_of(made):
-            return require_created(row.title, made, self.read(row, made, call))
-
-    def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
-        """The present state, or ``None`` when the policy is gone."""
-        return _POLICIES.read(row, made, call)
-
-    def update(
-        self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
-    ) -> Properties:
-        """Change what differs."""
-        with _CHANGES:
-            return _POLICIES.update(row, made, inputs, call)
-
-    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
-        """Delete the policy, unless it is gone."""
-        with _CHANGES:
-            _POLICIES.delete(row, made, call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +191,12 @@ ALERT_POLICY = ResourceType(
         Property("name", use=Use.OUTPUT),
     ),
     identity=Identity("{name}", ("{project} {name}",), deep=("name",)),
-    behaviour=AlertPolicies(),
+    behaviour=Collection(
+        path="/v3/projects/{project}/alertPolicies",
+        item="/v3/{name}",
+        steps=(Step(mask="query"),),
+        named_by_google=True,
+    ),
 )
 
 DASHBOARD = ResourceType(

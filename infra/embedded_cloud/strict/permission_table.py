@@ -236,16 +236,14 @@ _LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
 # https://docs.cloud.google.com/monitoring/access-control
 _MONITORING: Rows = {
+    **{f"timeSeries.{method}": f"timeSeries.{method}" for method in ("create", "list")},
     **{
-        name: name
-        for name in (
-            *("timeSeries.create", "timeSeries.list"),
-            *("metricDescriptors.get", "metricDescriptors.list"),
-        )
+        f"notificationChannels.{method}": f"notificationChannels.{method}"
+        for method in ("create", "get")
     },
     **{
         f"{kind}.{method}": f"{kind}.{'update' if method == 'patch' else method}"
-        for kind in ("alertPolicies", "dashboards", "notificationChannels")
+        for kind in ("alertPolicies", "dashboards")
         for method in ("create", "delete", "get", "list", "patch")
     },
 }

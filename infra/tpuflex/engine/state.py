@@ -227,7 +227,7 @@ def _ids(resource: Stored) -> Iterator[str]:
     yield from map(str, (resource.get("outputs") or {}).get("requests") or ())
     type_ = str(resource.get("type"))
     kind, inputs = of_type(type_), resource.get("inputs") or {}
-    if id_ and kind is not None and kind.names_itself and inputs.get("project"):
+    if id_ and kind is not None and kind.named_by_google and inputs.get("project"):
         # Google names a dashboard by the project's number, and lists are asked for by its id.
         yield kind.id.format(project=inputs["project"], name=id_.rpartition("/")[2])
     if not id_ or type_ == QUEUED_RESOURCE:

@@ -135,7 +135,7 @@ def described(kind: Kind, answer: JsonObject, *, place: str, id_: str) -> CloudR
     unique = str(answer.get(kind.unique_id) or "") if kind.unique_id else ""
     return CloudResource(
         kind=kind,
-        name=str(answer.get("displayName") or "") if kind.names_itself else short_name(answer),
+        name=str(answer.get("displayName") or "") if kind.named_by_google else short_name(answer),
         location=str(answer.get("location") or place).lower(),
         id=id_,
         path=kind.root + id_,

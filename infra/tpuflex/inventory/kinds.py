@@ -78,8 +78,8 @@ class Kind:
             for, or in its description.
         labels: field of the answer, and input, that holds its labels.
         document: input that holds the resource as JSON; empty if its fields are inputs.
-        names_itself: whether Google gives it its id, so that two may have one display name, which
-            is then the name by which it is known.
+        named_by_google: whether Google chooses its id. It is then known by its display name, which
+            others may have, too.
         names: the names that the components give it in one region.
         by_generation: whether its name is that of a generation of the slice.
         numbered: whether a number may follow that name, as with several nodes of one request.
@@ -111,7 +111,7 @@ class Kind:
     marker: Literal["labels", "node labels", "description"] = "labels"
     labels: str = "labels"
     document: str = ""
-    names_itself: bool = False
+    named_by_google: bool = False
     names: Callable[[Names, str, str], tuple[str, ...]] = _no_names
     by_generation: bool = False
     numbered: bool = False
@@ -158,7 +158,7 @@ class Kind:
 
     def named(self, name: str, names: Names, project: str, regions: tuple[str, ...]) -> bool:
         """Whether ``name`` is one that the endpoint of ``names`` gives to this kind."""
-        if self.names_itself:
+        if self.named_by_google:
             return name.partition("/")[0] == names.shown()
         if self.by_generation:
             numbered = _NUMBERED.fullmatch(name) if self.numbered else None
@@ -261,7 +261,7 @@ def _monitoring(name: str, collection: str, version: str, **more: Any) -> Kind:
         service="monitoring",
         root=f"/{version}/",
         items=collection,
-        names_itself=True,
+        named_by_google=True,
         optional_api=True,
         **more,
     )

@@ -57,7 +57,7 @@ def recorded(resources: Iterable[Mapping[str, object]], inventory: Inventory) ->
         if kind is None or not id_:
             continue
         name = _output(resource, "role") or id_.rpartition("/")[2]
-        if kind.names_itself:
+        if kind.named_by_google:
             outputs = resource.get("outputs")
             fields = asked_fields(kind, outputs if isinstance(outputs, Mapping) else {})
             name = str(fields.get("displayName") or name)

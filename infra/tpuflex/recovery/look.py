@@ -104,7 +104,7 @@ class CloudLook:
         kind = of_type(type_)
         if kind is None:
             return LookResult(Presence.UNKNOWN, detail=f"no rule says how a {type_} is found again")
-        if kind.names_itself:
+        if kind.named_by_google:
             return self._listed(kind, inputs)
         where = ids_of(type_, inputs)
         if not where:

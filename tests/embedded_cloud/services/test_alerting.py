@@ -92,18 +92,13 @@ def test_a_policy_that_google_refuses_is_refused(
     assert "alertPolicies" not in api.call("GET", POLICIES).json()
 
 
-def test_a_channel_that_a_policy_names_goes_only_by_force(api: Api) -> None:
-    """The policy then names it no more."""
+def test_a_policy_may_name_a_channel_that_is_there(api: Api) -> None:
+    """Channels are made by their users, and found by the name that Google gives them."""
     channel = made(api, CHANNELS, {"type": "email", "labels": {"email_address": "a@example.com"}})
     user = made(api, POLICIES, policy(notificationChannels=[channel["name"]]))
-    assert api.call("DELETE", f"v3/{channel['name']}").status_code == 400
 
-    assert api.call("DELETE", f"v3/{channel['name']}", force="true").status_code == 200
-
-    assert api.call("GET", f"v3/{channel['name']}").status_code == 404
-    assert "notificationChannels" not in {
-        key: value for key, value in api.call("GET", f"v3/{user['name']}").json().items() if value
-    }
+    assert user["notificationChannels"] == [channel["name"]]
+    assert api.call("GET", f"v3/{channel['name']}").json() == channel
 
 
 def test_a_dashboard_is_named_by_the_project_s_number(api: Api) -> None:

@@ -255,14 +255,12 @@ def _alerting() -> _Calls:
     }
     return [
         ("POST", f"{root}/notificationChannels", {"type": "email"}, {}),
-        ("GET", f"{root}/notificationChannels", None, {}),
         ("GET", channel, None, {}),
         ("POST", f"{root}/alertPolicies", alert_policy(), {}),
         ("GET", f"{root}/alertPolicies", None, {}),
         ("GET", policy, None, {}),
         ("PATCH", policy, {"enabled": False}, {"updateMask": "enabled"}),
         ("DELETE", policy, None, {}),
-        ("DELETE", channel, None, {}),
         ("POST", boards, board, {}),
         ("GET", boards, None, {}),
         ("GET", f"{boards}/b", None, {}),
@@ -331,9 +329,7 @@ def _logging() -> _Calls:
 
 
 def _monitoring() -> _Calls:
-    series, descriptors = (
-        f"v3/projects/{PROJECT}/{kind}" for kind in ("timeSeries", "metricDescriptors")
-    )
+    series = f"v3/projects/{PROJECT}/timeSeries"
     type_ = "workload.googleapis.com/vllm/up"
     point = {"interval": {"endTime": rfc3339(ManualClock().now())}, "value": {"int64Value": "1"}}
     body = {
@@ -345,8 +341,6 @@ def _monitoring() -> _Calls:
     return [
         ("POST", series, {"timeSeries": [body]}, {}),
         ("GET", series, None, wanted),
-        ("GET", descriptors, None, {}),
-        ("GET", f"{descriptors}/{type_}", None, {}),
     ]
 
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
 
 from embedded_cloud.core.clock import Clock, parse_duration, rfc3339
 from embedded_cloud.core.contract_schema import snake
 from embedded_cloud.core.errors import CloudError, invalid_argument, not_found, unimplemented
 from embedded_cloud.core.json_types import (
     JsonObject,
-    JsonValue,
     child,
     children,
     flag,
@@ -29,7 +27,6 @@ from embedded_cloud.core.paging import Paging
 from embedded_cloud.core.projects import named
 from embedded_cloud.core.routing import Call, Handler, Reply
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.monitoring.filters import Filter
 from embedded_cloud.services.monitoring.time_series import TimeSeries
 
 POLICIES = "monitoring/alertPolicies"
@@ -89,9 +86,7 @@ class Alerting:
             f"{policies}.patch": self.patch_policy,
             f"{policies}.delete": self.delete_policy,
             f"{channels}.create": self.create_channel,
-            f"{channels}.list": self.list_channels,
             f"{channels}.get": self.get_channel,
-            f"{channels}.delete": self.delete_channel,
         }
 
     def create_policy(self, call: Call) -> Reply:
@@ -102,7 +97,7 @@ class Alerting:
         record = self._record()
         policy: JsonObject = {
             "enabled": True,
-            **self._checked(project, name, asked, ()),
+            **self._checked(project, name, asked),
             "name": name,
             "creationRecord": record,
             "mutationRecord": record,
@@ -112,7 +107,13 @@ class Alerting:
 
     def list_policies(self, call: Call) -> Reply:
         """GET …/alertPolicies."""
-        return self._list(call, POLICIES, "alertPolicies")
+        for parameter in ("filter", "orderBy"):
+            if call.query.get(parameter):
+                raise unimplemented(f"{call.method_id} with {parameter}")
+        prefix = f"projects/{named(call.params['project'], self._store)}/"
+        found = [each for _, each in self._store.list(POLICIES, prefix)]
+        head: JsonObject = {"totalSize": len(found)} if found else {}
+        return PAGING.resources(call, "alertPolicies", found, head=head)
 
     def get_policy(self, call: Call) -> Reply:
         """GET …/alertPolicies/{alertPolicy}."""
@@ -122,16 +123,15 @@ class Alerting:
         """PATCH of one: what updateMask names changes; without a mask, everything."""
         before, body = self._policy(call), call.body or {}
         mask = [path for path in call.query.get("updateMask", "").split(",") if path]
-        fields = [_camel(path) for path in mask] or [*_SETTABLE]
+        fields = mask or [*_SETTABLE]
         if unknown := [path for path in fields if path not in _SETTABLE]:
-            raise unimplemented(f"{call.method_id} with updateMask={snake(unknown[0])}")
+            raise unimplemented(f"{call.method_id} with updateMask={unknown[0]}")
         asked: JsonObject = {key: value for key, value in before.items() if key not in fields}
         asked |= {key: body[key] for key in fields if key in body}
         project, name = text(before, "name").split("/")[1], text(before, "name")
-        own = [text(each, "name") for each in children(before, "conditions")]
         policy: JsonObject = {
             "enabled": True,
-            **self._checked(project, name, asked, own),
+            **self._checked(project, name, asked),
             "mutationRecord": self._record(),
         }
         self._store.put(POLICIES, name, policy)
@@ -156,42 +156,9 @@ class Alerting:
         self._store.put(CHANNELS, text(channel, "name"), channel)
         return Reply(body=channel)
 
-    def list_channels(self, call: Call) -> Reply:
-        """GET …/notificationChannels."""
-        return self._list(call, CHANNELS, "notificationChannels")
-
     def get_channel(self, call: Call) -> Reply:
         """GET …/notificationChannels/{notificationChannel}."""
         return Reply(body=self._channel(self._name(call)))
-
-    def delete_channel(self, call: Call) -> Reply:
-        """DELETE of one; with ``force`` also one that policies name, which then do so no more."""
-        name = text(self._channel(self._name(call)), "name")
-        users = [each for _, each in self._store.list(POLICIES) if _names(each, name)]
-        if users and call.query.get("force", "").lower() != "true":
-            raise CloudError(
-                400,
-                "FAILED_PRECONDITION",
-                f"Cannot delete notification channel {name}: it is used by {len(users)} alert"
-                " policies.",
-            )
-        for policy in users:
-            left: list[JsonValue] = [
-                each for each in texts(policy, "notificationChannels") if each != name
-            ]
-            changed: JsonObject = {**policy, "notificationChannels": left}
-            self._store.put(POLICIES, text(policy, "name"), changed)
-        self._store.delete(CHANNELS, name)
-        return Reply(body={})
-
-    def _list(self, call: Call, collection: str, field: str) -> Reply:
-        for parameter in ("filter", "orderBy"):
-            if call.query.get(parameter):
-                raise unimplemented(f"{call.method_id} with {parameter}")
-        prefix = f"projects/{named(call.params['project'], self._store)}/"
-        found = [each for _, each in self._store.list(collection, prefix)]
-        head: JsonObject = {"totalSize": len(found)} if found else {}
-        return PAGING.resources(call, field, found, head=head)
 
     def _name(self, call: Call) -> str:
         """The full name of what a call is about, with the project's id."""
@@ -221,11 +188,8 @@ class Alerting:
     def _record(self) -> JsonObject:
         return {"mutateTime": rfc3339(self._clock.now())}
 
-    def _checked(
-        self, project: str, name: str, asked: JsonObject, own: Collection[str]
-    ) -> JsonObject:
-        """``asked`` of the policy ``name``, whose conditions are ``own`` so far, with names for
-        the new ones.
+    def _checked(self, project: str, name: str, asked: JsonObject) -> JsonObject:
+        """``asked`` of the policy ``name``, with names for its new conditions.
 
         Raises:
             CloudError: 400, a value is not allowed; 404, a channel or metric does not exist.
@@ -234,8 +198,6 @@ class Alerting:
         if not 1 <= len(conditions) <= _MOST_CONDITIONS:
             why = f"A policy must have between 1 and {_MOST_CONDITIONS} conditions."
             raise invalid("alert_policy.conditions", len(conditions), why)
-        if len(conditions) > 1 and not asked.get("combiner"):
-            raise invalid("alert_policy.combiner", "", "must be specified.")
         _check_labels(string_map(asked, "userLabels"))
         content = text(child(asked, "documentation"), "content")
         if len(content) > _MOST_DOCUMENTED:
@@ -243,7 +205,7 @@ class Alerting:
             raise invalid("alert_policy.documentation.content", f"{content[:20]}…", why)
         self._check_channels(texts(asked, "notificationChannels"))
         made = [
-            self._condition(project, name, index, condition, own)
+            self._condition(project, name, index, condition)
             for index, condition in enumerate(conditions)
         ]
         return {**asked, "conditions": [*made]}
@@ -261,14 +223,7 @@ class Alerting:
                 )
             self._channel(channel)
 
-    def _condition(
-        self,
-        project: str,
-        name: str,
-        index: int,
-        condition: JsonObject,
-        own: Collection[str],
-    ) -> JsonObject:
+    def _condition(self, project: str, name: str, index: int, condition: JsonObject) -> JsonObject:
         field = f"alert_policy.conditions[{index}]"
         kinds = [key for key in condition if key.startswith("condition")]
         if kinds != ["conditionPrometheusQueryLanguage"]:
@@ -278,10 +233,8 @@ class Alerting:
             f"{field}.condition_prometheus_query_language",
             child(condition, "conditionPrometheusQueryLanguage"),
         )
-        there = text(condition, "name")
-        if there and there not in own:
-            raise invalid(f"{field}.name", there, "the policy has no such condition.")
-        return {**condition, "name": there or f"{name}/conditions/{self._next(project)}"}
+        kept = text(condition, "name")
+        return {**condition, "name": kept or f"{name}/conditions/{self._next(project)}"}
 
     def _check_query(self, project: str, field: str, query: JsonObject) -> None:
         durations = {}
@@ -311,8 +264,7 @@ class Alerting:
     def _metrics(self, project: str) -> set[str]:
         """The names in PromQL of the metrics that the project has
         (https://cloud.google.com/monitoring/promql/promql-mapping)."""
-        listed = self._series.descriptors(project, Filter.parse(""))
-        types = (text(each, "type").partition("/") for each in listed)
+        types = (each.partition("/") for each in self._series.metrics(project))
         return {f"{_WORD.sub('_', head)}:{_WORD.sub('_', rest)}" for head, _, rest in types}
 
 
@@ -324,13 +276,3 @@ def _check_labels(labels: dict[str, str]) -> None:
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
             why = "lower-case letters, numerals, underscores and dashes, at most 63."
             raise invalid(f"alert_policy.user_labels[{key}]", value, why)
-
-
-def _names(policy: JsonObject, channel: str) -> bool:
-    return channel in texts(policy, "notificationChannels")
-
-
-def _camel(path: str) -> str:
-    """``displayName`` of a mask's path ``display_name``, which gcloud sends."""
-    first, *rest = path.strip().split("_")
-    return first + "".join(part.capitalize() for part in rest)

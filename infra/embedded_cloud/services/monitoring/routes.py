@@ -1,23 +1,33 @@
-"""The Cloud Monitoring v3 methods that are emulated."""
+"""The Cloud Monitoring v3 methods that are emulated.
+
+A filter of time series (https://cloud.google.com/monitoring/api/v3/filters) is read as far as it is
+comparisons with ``=`` joined by AND; everything else in one is refused, never ignored.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+
 from embedded_cloud.core.clock import parse_rfc3339
-from embedded_cloud.core.errors import invalid_argument, unimplemented
+from embedded_cloud.core.errors import CloudError, invalid_argument, unimplemented
 from embedded_cloud.core.json_types import children
 from embedded_cloud.core.paging import Paging
 from embedded_cloud.core.projects import named
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.monitoring.alerting import Alerting
-from embedded_cloud.services.monitoring.filters import Filter
-from embedded_cloud.services.monitoring.time_series import TimeSeries
+from embedded_cloud.services.monitoring.time_series import Terms, TimeSeries
 
 #: https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/list
 _PAGING = Paging(default=100_000, maximum=100_000)
-_DESCRIPTOR_PAGING = Paging(default=10_000, maximum=10_000)
 #: Arithmetic over points, which nothing here does.
 _ARITHMETIC = ("aggregation.", "secondaryAggregation.")
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_TERM = re.compile(rf"(?P<field>[a-z_]+(?:\.(?:\w+|{_STRING}))*)\s*=\s*(?P<value>{_STRING})")
+_GAP = re.compile(r"\s*(?:AND\b\s*)?")
+#: What Google reads in a filter besides.
+_UNBUILT = re.compile(r"\b(?:OR|NOT)\b|[()<>]|!=|group\.id|metadata\.")
 
 
 class TimeSeriesHandlers:
@@ -40,8 +50,8 @@ class TimeSeriesHandlers:
                 raise unimplemented(f"{name}: read the points themselves")
         if call.query.get("orderBy"):
             raise invalid_argument("Field orderBy is unsupported: it must be left blank.")
-        wanted = Filter.parse(call.query.get("filter", ""))
-        if not wanted.terms:
+        wanted = _terms(call.query.get("filter", ""))
+        if not wanted:
             raise invalid_argument("Field filter had an invalid value: It is required.")
         found = self._series.select(
             named(call.params["project"], self._store),
@@ -52,23 +62,45 @@ class TimeSeriesHandlers:
         return _PAGING.reply(call, "timeSeries", found, lambda each: each[0], lambda each: each[1])
 
 
-class MetricDescriptorHandlers:
-    """Handlers of ``metricDescriptors``: they come with the first point of their metric."""
+def _terms(expression: str) -> Terms:
+    """What a filter asks of the fields of a series.
 
-    def __init__(self, series: TimeSeries, store: Store) -> None:
-        self._series = series
-        self._store = store
+    Raises:
+        CloudError: 400, it is no filter; 501, it is one that is not built here.
+    """
+    terms: list[tuple[str, str]] = []
+    at = _after_gap(expression, 0)
+    while at < len(expression):
+        found = _TERM.match(expression, at)
+        if found is None:
+            raise _refused(expression, at)
+        # `metric.label.x` is another way to write `metric.labels.x`.
+        field = re.sub(r"^(metric|resource)\.label\.", r"\1.labels.", found["field"])
+        terms.append((field.replace('"', ""), _value(found["value"])))
+        at = _after_gap(expression, found.end())
+    return tuple(terms)
 
-    def get(self, call: Call) -> Reply:
-        """GET …/metricDescriptors/{metricDescriptor}."""
-        project = named(call.params["project"], self._store)
-        return Reply(body=self._series.descriptor(project, call.params["metricDescriptor"]))
 
-    def list(self, call: Call) -> Reply:
-        """GET …/metricDescriptors."""
-        project = named(call.params["project"], self._store)
-        found = self._series.descriptors(project, Filter.parse(call.query.get("filter", "")))
-        return _DESCRIPTOR_PAGING.resources(call, "metricDescriptors", found)
+def _after_gap(expression: str, at: int) -> int:
+    gap = _GAP.match(expression, at)
+    return at if gap is None else gap.end()
+
+
+def _value(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        raise invalid_argument(f"Could not parse filter {quoted}; syntax error") from None
+
+
+def _refused(expression: str, at: int) -> CloudError:
+    rest = re.sub(_STRING, '""', expression[at:])
+    if _UNBUILT.search(rest):
+        return unimplemented(f"more than comparisons with = joined by AND: {expression[at:]}")
+    return invalid_argument(
+        f'Field filter had an invalid value of "{expression}": Could not parse filter;'
+        f' syntax error at line 1, column {at + 1}, token "{expression[at:].split()[0]}"'
+    )
 
 
 def _interval(call: Call) -> tuple[float, float]:
@@ -96,7 +128,6 @@ def service(context: Context) -> Service:
     series = TimeSeries(context.store, context.clock)
     alerting = Alerting(context.store, context.clock, series)
     of_series = TimeSeriesHandlers(series, context.store)
-    of_descriptors = MetricDescriptorHandlers(series, context.store)
     return Service(
         name="monitoring",
         version="v3",
@@ -104,7 +135,5 @@ def service(context: Context) -> Service:
             **alerting.handlers(),
             "monitoring.projects.timeSeries.create": of_series.create,
             "monitoring.projects.timeSeries.list": of_series.list,
-            "monitoring.projects.metricDescriptors.get": of_descriptors.get,
-            "monitoring.projects.metricDescriptors.list": of_descriptors.list,
         },
     )

@@ -1,4 +1,4 @@
-"""Time series and their metric descriptors: what a write may add, and what there is. No HTTP.
+"""Time series: what a write may add to them, and what there is. No HTTP.
 
 Rules and quotas: https://cloud.google.com/monitoring/quotas and
 https://cloud.google.com/monitoring/custom-metrics/creating-metrics. The words of the refusals are
@@ -11,8 +11,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import pairwise
 
 from embedded_cloud.core.clock import Clock, parse_rfc3339, rfc3339
 from embedded_cloud.core.errors import CloudError, invalid_argument, not_found, unimplemented
@@ -27,16 +27,14 @@ from embedded_cloud.core.json_types import (
     text,
 )
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.monitoring.filters import Filter
 
-_SERIES, _POINTS, _DESCRIPTORS = (
-    f"_monitoring/{kind}" for kind in ("series", "points", "descriptors")
-)
+#: What a filter asks: fields, such as ``resource.labels.node_id``, and the value each has to have.
+Terms = tuple[tuple[str, str], ...]
+
+_SERIES, _POINTS, _METRICS = (f"_monitoring/{kind}" for kind in ("series", "points", "metrics"))
 MOST_SERIES = 200
 _SAMPLING_S = 5.0
 _PAST_S, _FUTURE_S = 25 * 3600 + 10, 300
-#: At full resolution (https://cloud.google.com/monitoring/quotas#data_retention_policy).
-_KEPT_S = 6 * 7 * 24 * 3600
 _TYPE = re.compile(
     r"(?:custom|external|workload)\.googleapis\.com/[A-Za-z][\w]*(?:[/.][A-Za-z0-9_]+)*"
 )
@@ -66,7 +64,6 @@ class _Written:
     """One series of a write.
 
     Attributes:
-        index: its place in the request.
         body: as sent.
         key: what it is kept under.
         resource: the monitored resource, with the project that it is in.
@@ -76,7 +73,6 @@ class _Written:
         value_type: type of the point's value.
     """
 
-    index: int
     body: JsonObject
     key: str
     resource: JsonObject
@@ -90,14 +86,6 @@ class _Written:
     def type(self) -> str:
         """The metric's type."""
         return text(child(self.body, "metric"), "type")
-
-
-@dataclass(slots=True)
-class _Refusals:
-    """What of a write is refused: the others of it are kept."""
-
-    of_fields: list[str] = field(default_factory=list)
-    of_points: list[tuple[_Written, str]] = field(default_factory=list)
 
 
 class TimeSeries:
@@ -120,11 +108,11 @@ class TimeSeries:
                 "Field timeSeries had an invalid value: A maximum of 200 TimeSeries can be written"
                 " in a single request."
             )
-        refused = _Refusals()
+        refused: list[str] = []
         seen: set[str] = set()
         for index, body in enumerate(series):
             try:
-                written = self._read(project, index, body)
+                written = self._read(project, body)
                 if written.key in seen:  # census-ecosystem/opencensus-go-exporter-stackdriver#73
                     raise _InvalidFieldError(
                         "",
@@ -132,17 +120,17 @@ class TimeSeries:
                         " TimeSeries per request.",
                     )
             except _InvalidFieldError as invalid:
-                refused.of_fields.append(invalid.sentence(index))
+                refused.append(invalid.sentence(index))
                 continue
             seen.add(written.key)
             if problem := self._too_early(written):
-                refused.of_points.append((written, problem))
+                refused.append(_not_added(index, written, problem))
             else:
                 self._keep(project, written)
-        if refused.of_fields or refused.of_points:
+        if refused:
             raise _not_written(len(series), refused)
 
-    def _read(self, project: str, index: int, body: JsonObject) -> _Written:
+    def _read(self, project: str, body: JsonObject) -> _Written:
         metric, resource = child(body, "metric"), child(body, "resource")
         kind_of, labels = text(resource, "type"), string_map(resource, "labels")
         labels.setdefault("project_id", project)
@@ -169,11 +157,11 @@ class TimeSeries:
         identity = json.dumps([metric, place], sort_keys=True)
         digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         key = f"{project}/{digest}"
-        return _Written(index, body, key, place, points[0], start, end, kind, value_type)
+        return _Written(body, key, place, points[0], start, end, kind, value_type)
 
     def _kind(self, project: str, body: JsonObject, type_: str, value_type: str) -> str:
         """The metric's kind; what is written first decides."""
-        known = self._store.get(_DESCRIPTORS, f"{project}/{type_}")
+        known = self._store.get(_METRICS, f"{project}/{type_}")
         asked, said = text(body, "metricKind"), text(body, "valueType")
         kind = text(known, "metricKind") if known else asked or "GAUGE"
         if said and said != value_type:
@@ -233,11 +221,11 @@ class TimeSeries:
         if before is None:
             return ""
         start, end = number(before, "start"), number(before, "end")
-        # A process that counts anew begins after what the last one has counted.
-        anew = written.kind == "CUMULATIVE" and written.start != start
-        if written.end <= end or (anew and written.start < end):
+        # A process that starts again counts from later than the last point.
+        restarted = written.kind == "CUMULATIVE" and written.start != start
+        if written.end <= end or (restarted and written.start < end):
             # googleapis/python-monitoring#57, GoogleCloudPlatform/opentelemetry-operations-go#1029
-            which = "end" if written.end <= end and not anew else "start"
+            which = "end" if written.end <= end and not restarted else "start"
             return (
                 "Points must be written in order. One or more of the points specified had an older"
                 f" {which} time than the most recent point."
@@ -252,16 +240,15 @@ class TimeSeries:
         return ""
 
     def _keep(self, project: str, written: _Written) -> None:
-        self._describe(project, written)
-        metric = child(written.body, "metric")
+        types: JsonObject = {"metricKind": written.kind, "valueType": written.value_type}
+        self._store.put(_METRICS, f"{project}/{written.type}", types)
         self._store.put(
             _SERIES,
             written.key,
             {
-                "metric": metric,
+                "metric": child(written.body, "metric"),
                 "resource": written.resource,
-                "metricKind": written.kind,
-                "valueType": written.value_type,
+                **types,
                 "start": written.start,
                 "end": written.end,
             },
@@ -273,34 +260,8 @@ class TimeSeries:
         point: JsonObject = {"interval": interval, "value": written.point["value"]}
         self._store.put(_POINTS, f"{written.key}/{rfc3339(written.end)}", point)
 
-    def _describe(self, project: str, written: _Written) -> None:
-        """The descriptor of a metric is made with its first point, and gets labels, description and
-        unit as they come."""
-        key = f"{project}/{written.type}"
-        known = self._store.get(_DESCRIPTORS, key)
-        before = known or {
-            "name": f"projects/{project}/metricDescriptors/{written.type}",
-            "type": written.type,
-            "metricKind": written.kind,
-            "valueType": written.value_type,
-            "monitoredResourceTypes": list[JsonValue](sorted(_RESOURCES)),
-        }
-        given = {
-            name: text(written.body, name)
-            for name in ("unit", "description")
-            if not text(before, name) and text(written.body, name)
-        }
-        labels = {text(label, "key") for label in children(before, "labels")}
-        labels |= set(string_map(child(written.body, "metric"), "labels"))
-        listed: JsonObject = (
-            {"labels": [{"key": label} for label in sorted(labels)]} if labels else {}
-        )
-        after: JsonObject = {**before, **listed, **given}
-        if after != known:
-            self._store.put(_DESCRIPTORS, key, after)
-
     def select(
-        self, project: str, wanted: Filter, start: float, end: float, *, with_points: bool
+        self, project: str, wanted: Terms, start: float, end: float, *, with_points: bool
     ) -> Iterator[tuple[str, JsonObject]]:
         """Key and series that pass, with their points in the interval, the newest first; a series
         without any is left out.
@@ -308,15 +269,16 @@ class TimeSeries:
         Raises:
             CloudError: 404, there is no such metric.
         """
-        type_ = wanted.value_of("metric.type")
-        if type_ and self._store.get(_DESCRIPTORS, f"{project}/{type_}") is None:
+        type_ = dict(wanted).get("metric.type")
+        if type_ and type_ not in self.metrics(project):
             raise not_found(
                 f'Cannot find metric(s) that match type = "{type_}". If a metric was created'
                 " recently, it could take up to 10 minutes to become available. Please try again"
                 " soon."
             )
         for key, series in self._store.list(_SERIES, f"{project}/"):
-            if not wanted.matches(_fields(project, series)):
+            fields = _fields(project, series)
+            if any(fields.get(name) != value for name, value in wanted):
                 continue
             points = self._points(key, start, end)
             if points:
@@ -326,31 +288,17 @@ class TimeSeries:
                 yield key, {**head, "points": points} if with_points else head
 
     def _points(self, key: str, start: float, end: float) -> list[JsonValue]:
-        first, oldest = rfc3339(start), rfc3339(self._clock.now() - _KEPT_S)
-        last = rfc3339(end)
+        first, last = rfc3339(start), rfc3339(end)
         found: list[JsonValue] = []
         for name, point in self._store.list(_POINTS, f"{key}/"):
             stamp = name.rpartition("/")[2]
-            if stamp < oldest:
-                self._store.delete(_POINTS, name)
-            elif first < stamp <= last or (first == last == stamp):
+            if first < stamp <= last or (first == last == stamp):
                 found.append(point)
         return found[::-1]
 
-    def descriptor(self, project: str, type_: str) -> JsonObject:
-        """The descriptor of a metric. Raises CloudError 404 without one."""
-        found = self._store.get(_DESCRIPTORS, f"{project}/{type_}")
-        if found is None:
-            raise not_found(f"Could not find descriptor for metric '{type_}'.")
-        return found
-
-    def descriptors(self, project: str, wanted: Filter) -> list[JsonObject]:
-        """The descriptors that pass."""
-        return [
-            each
-            for _, each in self._store.list(_DESCRIPTORS, f"{project}/")
-            if wanted.matches({"metric.type": text(each, "type"), "project": project})
-        ]
+    def metrics(self, project: str) -> set[str]:
+        """The types of the metrics that have been written."""
+        return {key.partition("/")[2] for key, _ in self._store.list(_METRICS, f"{project}/")}
 
 
 class _InvalidFieldError(Exception):
@@ -437,40 +385,32 @@ def _fields(project: str, series: JsonObject) -> dict[str, str]:
     }
 
 
-def _not_written(total: int, refused: _Refusals) -> CloudError:
+def _not_added(index: int, written: _Written, problem: str) -> str:
+    """What Google says of a point that may not follow the last one of its series."""
+    labels = json.dumps(string_map(child(written.body, "metric"), "labels"))
+    return (
+        f'timeSeries[{index}] (example metric.type="{written.type}", metric.labels={labels}): write'
+        f" for resource={_place(written.resource)} failed with: {problem}"
+    )
+
+
+def _not_written(total: int, refused: list[str]) -> CloudError:
     """400 with what is refused, and a summary that says how much of the request was written."""
-    sentences = list(refused.of_fields)
-    for (place, problem), group in groupby(
-        refused.of_points, key=lambda each: (_place(each[0].resource), each[1])
-    ):
-        found = [written for written, _ in group]
-        example = child(found[0].body, "metric")
-        labels = json.dumps(string_map(example, "labels"))
-        sentences.append(
-            f'{_range([each.index for each in found])} (example metric.type="{found[0].type}",'
-            f" metric.labels={labels}): write for resource={place} failed with: {problem}"
-        )
-    count = len(refused.of_fields) + len(refused.of_points)
     summary: JsonObject = {
         "@type": "type.googleapis.com/google.monitoring.v3.CreateTimeSeriesSummary",
         "totalPointCount": total,
-        "errors": [{"status": {"code": 3}, "pointCount": count}],
+        "errors": [{"status": {"code": 3}, "pointCount": len(refused)}],
     }
-    if total > count:
-        summary["successPointCount"] = total - count
-    text_ = "; ".join(sentences)
-    return invalid_argument(f"One or more TimeSeries could not be written: {text_}", [summary])
+    if total > len(refused):
+        summary["successPointCount"] = total - len(refused)
+    sentences = "; ".join(refused)
+    return invalid_argument(f"One or more TimeSeries could not be written: {sentences}", [summary])
 
 
 def _place(resource: JsonObject) -> str:
     labels = string_map(resource, "labels")
     shown = ",".join(f"{key}:{labels[key]}" for key in sorted(labels) if key != "project_id")
     return f"{text(resource, 'type')}{{{shown}}}"
-
-
-def _range(indices: list[int]) -> str:
-    first, last = indices[0], indices[-1]
-    return f"timeSeries[{first}]" if first == last else f"timeSeries[{first}-{last}]"
 
 
 def _slashed(at: float) -> str:
