@@ -16,12 +16,12 @@ from tpuflex.alerts.grafana import dashboard
 from tpuflex.alerts.prometheus import job_of, prometheus_rules, prometheus_text
 from tpuflex.alerts.promql import cloud_monitoring, promql
 from tpuflex.alerts.rules import AlertRule, alert_rules
-from tpuflex.alerts.signals import RUN_SECONDS_LEFT, SPENT_USD, TTFT
+from tpuflex.alerts.signals import RUN_SECONDS_LEFT, SPENT_USD
 from tpuflex.duration import format_duration
 from tpuflex.errors import UsageError
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
-from tpuflex.settings.monitoring import AlertThresholds, MonitoringSettings
+from tpuflex.settings.monitoring import AlertThresholds, MonitoringSettings, first_token_edge
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "how-to" / "watch.md").read_text()
@@ -87,7 +87,7 @@ def limit_of(rule: AlertRule, **where: object) -> float | None:
 )
 def test_a_limit_between_edges_counts_from_the_next(limit: float, edge: float) -> None:
     """What is above the next edge is above the limit for certain."""
-    assert TTFT.edge(limit) == edge
+    assert first_token_edge(limit) == edge
 
 
 def test_a_short_run_ends_soon_only_at_its_end() -> None:

@@ -149,6 +149,28 @@ def test_the_dashboard_has_nothing_that_google_leaves_out(plan: Plan) -> None:
         assert tile.get("xPos", 0) + tile["width"] <= layout["columns"]
 
 
+def test_a_chart_draws_what_its_rule_is_about(plan: Plan) -> None:
+    """A gauge with its limit; of NoTokens, requests and tokens, and not only that the server
+    answers."""
+    charts = {
+        tile["widget"]["title"].partition(":")[0]: tile["widget"]["xyChart"]
+        for tile in json.loads(board(plan))["mosaicLayout"]["tiles"]
+        if "xyChart" in tile["widget"]
+    }
+    drawn = {
+        name: {
+            _METRIC.findall(each["timeSeriesQuery"]["prometheusQuery"])[0][0]
+            for each in chart["dataSets"]
+        }
+        for name, chart in charts.items()
+    }
+
+    assert drawn["KvCacheFull"] == {"kv_cache_usage"}
+    assert charts["KvCacheFull"]["thresholds"] == [{"value": 0.85}]
+    assert drawn["NoTokens"] == {"requests_in_flight", "generation_tokens", "up"}
+    assert "thresholds" not in charts["NoTokens"]
+
+
 def test_they_are_there_before_chips_are(plan: Plan) -> None:
     """A channel that does not exist fails the update before anything is billed."""
     slice_ = plan.only("tpuflex:tpu:QueuedResource")

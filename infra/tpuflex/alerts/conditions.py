@@ -34,6 +34,11 @@ class Compared:
     limit: float | None
     throughout: timedelta = timedelta()
 
+    @property
+    def window(self) -> timedelta:
+        """The time that it looks back."""
+        return self.throughout
+
 
 @dataclass(frozen=True, slots=True)
 class Increase:
@@ -68,6 +73,11 @@ class ShareAbove:
     limit: float
     window: timedelta
 
+    @property
+    def comparison(self) -> Comparison:
+        """How it is compared."""
+        return ">"
+
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
@@ -83,7 +93,9 @@ class AnyOf:
     of: tuple[Condition, ...]
 
 
-Condition = Compared | Increase | ShareAbove | AllOf | AnyOf
+#: What compares one number with its limit.
+Part = Compared | Increase | ShareAbove
+Condition = Part | AllOf | AnyOf
 
 
 def signals_of(condition: Condition) -> frozenset[Signal]:
@@ -91,8 +103,8 @@ def signals_of(condition: Condition) -> frozenset[Signal]:
     return frozenset(each.signal for each in parts_of(condition))
 
 
-def parts_of(condition: Condition) -> Iterator[Compared | Increase | ShareAbove]:
-    """What ``condition`` is made of."""
+def parts_of(condition: Condition) -> Iterator[Part]:
+    """The comparisons that ``condition`` is made of."""
     if isinstance(condition, AllOf | AnyOf):
         for each in condition.of:
             yield from parts_of(each)

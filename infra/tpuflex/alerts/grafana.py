@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tpuflex.alerts.conditions import Compared, ShareAbove, parts_of
-from tpuflex.alerts.promql import Dialect, gauge, prometheus, share_above
+from tpuflex.alerts.promql import Dialect, gauge, prometheus, value_of
 from tpuflex.alerts.rules import AlertRule
 from tpuflex.alerts.signals import GENERATED, KV_USE, PREEMPTIONS, RUNNING, TTFT, UP, WAITING
 from tpuflex.duration import format_duration
@@ -109,7 +109,7 @@ def dashboard(rules: Iterable[AlertRule], stack: str, job: str) -> dict[str, obj
     }
 
 
-def _panels(rules: Sequence[AlertRule], stack: str, at: Dialect) -> Iterator[Panel]:
+def _panels(rules: Sequence[AlertRule], stack: str, dialect: Dialect) -> Iterator[Panel]:
     parts = [part for rule in rules for part in parts_of(rule.condition)]
     kv_limit = next(
         (each.limit for each in parts if isinstance(each, Compared) and each.signal is KV_USE), None
@@ -120,18 +120,20 @@ def _panels(rules: Sequence[AlertRule], stack: str, at: Dialect) -> Iterator[Pan
         "short",
         (("{{alertname}} {{alertstate}}", f'ALERTS{{stack="{stack}"}}'),),
     )
-    yield Panel("Server answers", "short", (("{{instance}}", gauge(UP, at)),), most=1)
+    yield Panel("Server answers", "short", (("{{instance}}", gauge(UP, dialect)),), most=1)
     yield Panel(
-        "Requests", "short", (("running", gauge(RUNNING, at)), ("waiting", gauge(WAITING, at)))
+        "Requests",
+        "short",
+        (("running", gauge(RUNNING, dialect)), ("waiting", gauge(WAITING, dialect))),
     )
-    yield Panel("KV cache in use", "percentunit", (("", gauge(KV_USE, at)),), kv_limit, most=1)
+    yield Panel("KV cache in use", "percentunit", (("", gauge(KV_USE, dialect)),), kv_limit, most=1)
     yield Panel(
         "Tokens a second",
         "short",
         (
-            ("generated", _rate(at, GENERATED.prometheus)),
-            ("prompt", _rate(at, "vllm:prompt_tokens_total")),
-            ("prompt, from the prefix cache", _rate(at, "vllm:prefix_cache_hits_total")),
+            ("generated", _rate(dialect, GENERATED.prometheus)),
+            ("prompt", _rate(dialect, "vllm:prompt_tokens_total")),
+            ("prompt, from the prefix cache", _rate(dialect, "vllm:prefix_cache_hits_total")),
         ),
     )
     yield Panel(
@@ -140,19 +142,19 @@ def _panels(rules: Sequence[AlertRule], stack: str, at: Dialect) -> Iterator[Pan
         tuple(
             (
                 f"above {each.edge:g} s, {format_duration(each.window)}",
-                share_above(TTFT, each.edge, at, format_duration(each.window)),
+                value_of(each, dialect),
             )
             for each in dict.fromkeys(shares)
         ),
         shares[0].limit if shares else None,
         most=1,
     )
-    yield Panel("First token", "s", _quantiles(at, TTFT.prometheus))
-    yield Panel("Between tokens", "s", _quantiles(at, "vllm:inter_token_latency_seconds"))
-    yield Panel("In the queue", "s", _quantiles(at, "vllm:request_queue_time_seconds"))
-    yield Panel("Whole answer", "s", _quantiles(at, "vllm:e2e_request_latency_seconds"))
-    yield Panel("Preemptions a second", "short", (("", _rate(at, PREEMPTIONS.prometheus)),))
-    ended = at.select("vllm:request_success_total")
+    yield Panel("First token", "s", _quantiles(dialect, TTFT.prometheus))
+    yield Panel("Between tokens", "s", _quantiles(dialect, "vllm:inter_token_latency_seconds"))
+    yield Panel("In the queue", "s", _quantiles(dialect, "vllm:request_queue_time_seconds"))
+    yield Panel("Whole answer", "s", _quantiles(dialect, "vllm:e2e_request_latency_seconds"))
+    yield Panel("Preemptions a second", "short", (("", _rate(dialect, PREEMPTIONS.prometheus)),))
+    ended = dialect.select("vllm:request_success_total")
     yield Panel(
         "Requests ended a second",
         "short",
@@ -160,11 +162,11 @@ def _panels(rules: Sequence[AlertRule], stack: str, at: Dialect) -> Iterator[Pan
     )
 
 
-def _rate(at: Dialect, name: str) -> str:
-    return f"sum(rate({at.select(name)}[{_WINDOW}]))"
+def _rate(dialect: Dialect, name: str) -> str:
+    return f"sum(rate({dialect.select(name)}[{_WINDOW}]))"
 
 
-def _quantiles(at: Dialect, name: str) -> tuple[tuple[str, str], ...]:
+def _quantiles(dialect: Dialect, name: str) -> tuple[tuple[str, str], ...]:
     """Median and 95th percentile, which are interpolated within a bucket."""
-    buckets = f"sum by (le) (rate({at.select(f'{name}_bucket')}[5m]))"
+    buckets = f"sum by (le) (rate({dialect.select(f'{name}_bucket')}[5m]))"
     return tuple((f"P{q * 100:g}", f"histogram_quantile({q}, {buckets})") for q in (0.5, 0.95))

@@ -19,6 +19,7 @@ from tpuflex.alerts.conditions import (
     Comparison,
     Condition,
     Increase,
+    Part,
     ShareAbove,
     parts_of,
 )
@@ -32,7 +33,6 @@ _COMPARE: Mapping[Comparison, Callable[[float, float], bool]] = {
     "==": operator.eq,
     ">=": operator.ge,
 }
-Part = Compared | Increase | ShareAbove
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ class Reading:
             "signal": part.signal.name,
             "measures": _MEASURES[type(part)],
             "edge": part.edge if isinstance(part, ShareAbove) else None,
-            "window_seconds": window_of(part).total_seconds(),
+            "window_seconds": part.window.total_seconds(),
             "whole_window": self.whole,
             "value": value,
-            "comparison": part.comparison if not isinstance(part, ShareAbove) else ">",
+            "comparison": part.comparison,
             "limit": part.limit,
             "true": self.truth,
             "why": self.why,
@@ -148,7 +148,7 @@ class Verdict:
         open_ = [each for each in self.readings if each.truth is None]
         # The longest window decides how long looks have to go on; and where they do not help, what
         # keeps them from it.
-        waiting = max(open_, key=lambda each: window_of(each.part))
+        waiting = max(open_, key=lambda each: each.part.window)
         whys = [each.why for each in open_ if each.unknowable] or [waiting.why]
         return "; ".join(dict.fromkeys(whys))
 
@@ -180,7 +180,7 @@ class Judge:
         self._rules = tuple(rules)
         self.looks = deque[Look]()
         self._since: dict[str, datetime] = {}
-        windows = (window_of(part) for rule in self._rules for part in parts_of(rule.condition))
+        windows = (part.window for rule in self._rules for part in parts_of(rule.condition))
         self._longest = max(windows, default=timedelta())
 
     def look(self, look: Look) -> tuple[Verdict, ...]:
@@ -211,7 +211,7 @@ def read(part: Part, looks: Sequence[Look]) -> Reading:
     Where they do not reach back over all of its window, it says what the rest of the window cannot
     change, and nothing else.
     """
-    last, window = looks[-1], window_of(part)
+    last, window = looks[-1], part.window
     begin = last.at - window
     within = [each for each in looks if each.at >= begin]
     if window and len(within) == 1:
@@ -219,7 +219,7 @@ def read(part: Part, looks: Sequence[Look]) -> Reading:
     # A server that does not answer any more leaves what it has said in the window.
     known = [each for each in within if each.count(part.signal) is not None] if window else within
     whole = looks[0].at <= begin
-    value, truth = _READ[type(part)](part, known or [last], whole)
+    value, truth = _found(part, known or [last], whole)
     if truth is not None:
         return Reading(part, value, truth, whole=whole)
     if isinstance(part, Compared) and part.limit is None:
@@ -236,8 +236,16 @@ def read(part: Part, looks: Sequence[Look]) -> Reading:
 Found = tuple[float | None, bool | None]
 
 
-def _compared(part: Part, within: Sequence[Look], whole: bool) -> Found:
-    assert isinstance(part, Compared)  # noqa: S101 - by its type
+def _found(part: Part, within: Sequence[Look], whole: bool) -> Found:
+    """The value of ``part``, and whether it is true; None where ``within`` does not show it."""
+    if isinstance(part, Compared):
+        return _compared(part, within, whole)
+    if isinstance(part, Increase):
+        return _increase(part, within, whole)
+    return _share_above(part, within, whole)
+
+
+def _compared(part: Compared, within: Sequence[Look], whole: bool) -> Found:
     value = within[-1].numbers.get(part.signal)
     if value is None or part.limit is None:
         return value, None
@@ -248,8 +256,7 @@ def _compared(part: Part, within: Sequence[Look], whole: bool) -> Found:
     return value, True if whole else None
 
 
-def _increase(part: Part, within: Sequence[Look], whole: bool) -> Found:
-    assert isinstance(part, Increase)  # noqa: S101 - by its type
+def _increase(part: Increase, within: Sequence[Look], whole: bool) -> Found:
     total = within[-1].count(part.signal)
     if total is None:
         return None, None
@@ -261,8 +268,7 @@ def _increase(part: Part, within: Sequence[Look], whole: bool) -> Found:
     return grown, truth if certain or (whole and len(within) > 1) else None
 
 
-def _share_above(part: Part, within: Sequence[Look], whole: bool) -> Found:
-    assert isinstance(part, ShareAbove)  # noqa: S101 - by its type
+def _share_above(part: ShareAbove, within: Sequence[Look], whole: bool) -> Found:
     every, below = (within[-1].count(part.signal, edge) for edge in (math.inf, part.edge))
     if every is None or below is None:
         return None, None
@@ -274,22 +280,10 @@ def _share_above(part: Part, within: Sequence[Look], whole: bool) -> Found:
     return share, truth if every == below or (whole and len(within) > 1) else None
 
 
-_READ: Mapping[type[Part], Callable[[Part, Sequence[Look], bool], Found]] = {
-    Compared: _compared,
-    Increase: _increase,
-    ShareAbove: _share_above,
-}
-
-
 def _grown(looks: Sequence[Look], signal: Signal, edge: float = math.inf) -> float:
     """How much a counter has grown over ``looks``; one that fell began at 0 again."""
     counts = [count for each in looks if (count := each.count(signal, edge)) is not None]
     return sum(now - before if now >= before else now for before, now in pairwise(counts))
-
-
-def window_of(part: Part) -> timedelta:
-    """The time that ``part`` looks back."""
-    return part.throughout if isinstance(part, Compared) else part.window
 
 
 def _truth(condition: Condition, readings: Mapping[Part, Reading]) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -71,19 +71,14 @@ def prometheus_rules(rules: Iterable[AlertRule], stack: str, job: str) -> dict[s
                 "expr": promql(condition, dialect),
                 **held,
                 "labels": {"severity": rule.severity, "stack": stack},
-                "annotations": texts_of(rule, stack),
+                "annotations": {
+                    "summary": rule.summary,
+                    "runbook": f"tpuflex docs runbooks/{rule.runbook}",
+                    "next": rule.next.for_stack(stack),
+                },
             }
         )
     return {"groups": [{"name": job, "interval": INTERVAL, "rules": written}]}
-
-
-def texts_of(rule: AlertRule, stack: str) -> Mapping[str, str]:
-    """What an alert says to a person."""
-    return {
-        "summary": rule.summary,
-        "runbook": f"tpuflex docs runbooks/{rule.runbook}",
-        "next": rule.next.for_stack(stack),
-    }
 
 
 def prometheus_text(rules: Iterable[AlertRule], stack: str, job: str, server: str) -> str:

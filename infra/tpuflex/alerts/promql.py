@@ -7,9 +7,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-from tpuflex.alerts.conditions import AllOf, AnyOf, Compared, Condition, Increase
+from tpuflex.alerts.conditions import AllOf, AnyOf, Compared, Condition, Increase, Part
 from tpuflex.alerts.signals import CLOUD_PREFIX, Kind, Signal
 from tpuflex.duration import format_duration
 
@@ -22,7 +21,7 @@ class Dialect:
     """How a signal is named and found.
 
     Attributes:
-        name: its name; empty where it is not there.
+        name: its name; of the signals that the system has.
         by: the label that servers differ in.
         labels: those that it has to have.
         like: those that have to match a regular expression.
@@ -32,10 +31,6 @@ class Dialect:
     by: str
     labels: Mapping[str, str]
     like: Mapping[str, str] = field(default_factory=dict)
-
-    def knows(self, signal: Signal) -> bool:
-        """Whether it is there."""
-        return bool(self.name(signal))
 
     def series(self, signal: Signal, suffix: str = "", **matchers: str) -> str:
         """The series of ``signal``.
@@ -77,8 +72,6 @@ def cloud_monitoring(namespace: str, nodes: str = "") -> Dialect:
 
 
 def _in_cloud(signal: Signal) -> str:
-    if not signal.cloud:
-        return ""
     domain, _, path = f"{CLOUD_PREFIX}{signal.cloud}".partition("/")
     return ":".join(re.sub(r"\W", "_", part) for part in (domain, path))
 
@@ -89,41 +82,30 @@ def promql(condition: Condition, dialect: Dialect) -> str:
         return "\nand\n".join(_inner(each, dialect) for each in condition.of)
     if isinstance(condition, AnyOf):
         return "\nor\n".join(_inner(each, dialect) for each in condition.of)
-    if isinstance(condition, Compared):
-        if condition.limit is None:
-            raise ValueError(f"the limit of {condition.signal.name} is not known")
-        value = gauge(condition.signal, dialect, condition.throughout, condition.comparison)
-        return f"{value} {condition.comparison} {_number(condition.limit)}"
-    if isinstance(condition, Increase):
-        value = increase(condition.signal, dialect, format_duration(condition.window))
-        return f"{value} {condition.comparison} {_number(condition.limit)}"
-    value = share_above(
-        condition.signal, condition.edge, dialect, format_duration(condition.window)
-    )
-    return f"{value} > {_number(condition.limit)}"
+    if condition.limit is None:
+        raise ValueError(f"the limit of {condition.signal.name} is not known")
+    return f"{value_of(condition, dialect)} {condition.comparison} {condition.limit:.10g}"
 
 
-def gauge(
-    signal: Signal, dialect: Dialect, throughout: timedelta = timedelta(), comparison: str = ">"
-) -> str:
-    """The value of a gauge; over a time, the one that compares worst."""
-    series = dialect.series(signal)
-    if throughout:
-        worst = "max" if comparison == "<" else "min"
-        series = f"{worst}_over_time({series}[{format_duration(throughout)}])"
-    return dialect.merged(signal, series)
+def gauge(signal: Signal, dialect: Dialect) -> str:
+    """The value of a gauge."""
+    return dialect.merged(signal, dialect.series(signal))
 
 
-def increase(signal: Signal, dialect: Dialect, window: str) -> str:
-    """How much a counter has grown, or how many observations of a histogram there were."""
-    suffix = "_count" if signal.kind is Kind.HISTOGRAM else ""
-    return dialect.merged(signal, f"increase({dialect.series(signal, suffix)}[{window}])")
-
-
-def share_above(signal: Signal, edge: float, dialect: Dialect, window: str) -> str:
-    """The share of a histogram's observations above ``edge``."""
+def value_of(part: Part, dialect: Dialect) -> str:
+    """What ``part`` compares with its limit; of a gauge over a time, the value that compares
+    worst."""
+    signal, window = part.signal, format_duration(part.window)
+    if isinstance(part, Compared):
+        if not part.window:
+            return gauge(signal, dialect)
+        worst = "max" if part.comparison == "<" else "min"
+        return dialect.merged(signal, f"{worst}_over_time({dialect.series(signal)}[{window}])")
+    if isinstance(part, Increase):
+        suffix = "_count" if signal.kind is Kind.HISTOGRAM else ""
+        return dialect.merged(signal, f"increase({dialect.series(signal, suffix)}[{window}])")
     # 1.0, as vLLM writes it; or 1, as what has read it may.
-    below = dialect.series(signal, "_bucket", le=rf"{re.escape(f'{edge:g}')}(\.0)?")
+    below = dialect.series(signal, "_bucket", le=rf"{re.escape(f'{part.edge:g}')}(\.0)?")
     every = dialect.series(signal, "_count")
     parts = (dialect.merged(signal, f"rate({each}[{window}])") for each in (below, every))
     return "1 - {} / {}".format(*parts)
@@ -136,7 +118,3 @@ def _inner(condition: Condition, dialect: Dialect) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
-
-
-def _number(value: float) -> str:
-    return f"{value:.10g}"

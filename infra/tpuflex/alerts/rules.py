@@ -34,6 +34,7 @@ from tpuflex.alerts.signals import (
 from tpuflex.duration import format_duration
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.model import StackSettings
+from tpuflex.settings.monitoring import first_token_edge
 
 Severity = Literal["page", "ticket"]
 
@@ -97,7 +98,8 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
         **{name: getattr(limits.phases, name) for name in type(limits.phases).model_fields},
     }
     share, requests = limits.first_token_share, limits.first_token_requests
-    slow, very_slow = TTFT.edge(limits.first_token_slow), TTFT.edge(limits.first_token_very_slow)
+    slow = first_token_edge(limits.first_token_slow)
+    very_slow = first_token_edge(limits.first_token_very_slow)
 
     def burn_rate(edge: float) -> Condition:
         """The share is exceeded in a long window, so that it matters, and in a short one, so that
@@ -160,7 +162,8 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
         AlertRule(
             "NoTokens",
             "page",
-            f"Requests run, and no token was generated in {format_duration(limits.no_tokens_for)}.",
+            "Requests are in flight, and no token was generated in"
+            f" {format_duration(limits.no_tokens_for)}.",
             AllOf(
                 (
                     Compared(IN_FLIGHT, ">", 0, throughout=limits.no_tokens_for),

@@ -6,12 +6,10 @@ vLLM's names were read in 0.32 (``vllm/v1/metrics/loggers.py``); those in Cloud 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tpuflex.host.report import AT_ONCE, PHASES, READY
-from tpuflex.settings.monitoring import TTFT_EDGES
 
 #: What the names of a host's metrics in Cloud Monitoring begin with.
 CLOUD_PREFIX = "workload.googleapis.com/vllm/"
@@ -41,7 +39,7 @@ class Signal:
         prometheus: its name where Prometheus collects from the server; empty where that cannot.
         cloud: its name below :data:`CLOUD_PREFIX`; empty where no host writes it.
         merge: how the values of several engines become one, in PromQL's words.
-        edges: upper bounds of a histogram's buckets, without the infinite one.
+        words: what it counts, of one and of many; empty where it counts nothing.
     """
 
     name: str
@@ -49,29 +47,44 @@ class Signal:
     prometheus: str = ""
     cloud: str = ""
     merge: str = "sum"
-    edges: tuple[float, ...] = ()
-
-    def edge(self, limit: float) -> float:
-        """The smallest edge that is no lower than ``limit``: what is above it is above the limit
-        for certain. There is one."""
-        return self.edges[bisect_left(self.edges, limit)]
+    words: tuple[str, str] = ("", "")
 
 
 #: Share of the KV cache in use.
 KV_USE = Signal("kv_use", Kind.GAUGE, "vllm:kv_cache_usage_perc", "kv_cache_usage", merge="max")
 #: Requests that are computed, and that wait.
 RUNNING = Signal("running", Kind.GAUGE, "vllm:num_requests_running", "requests_running")
-WAITING = Signal("waiting", Kind.GAUGE, "vllm:num_requests_waiting", "requests_waiting")
+WAITING = Signal(
+    "waiting",
+    Kind.GAUGE,
+    "vllm:num_requests_waiting",
+    "requests_waiting",
+    words=("waiting", "waiting"),
+)
 #: Requests that have not ended. The host's guard counts them; a Prometheus that collects from vLLM
 #: has the engine's last word alone, which stays 0 where it froze while it was idle.
 IN_FLIGHT = Signal(
-    "requests_in_flight", Kind.GAUGE, "vllm:num_requests_running", "requests_in_flight"
+    "requests_in_flight",
+    Kind.GAUGE,
+    "vllm:num_requests_running",
+    "requests_in_flight",
+    words=("in flight", "in flight"),
 )
 #: Requests put back to make room in the KV cache.
-PREEMPTIONS = Signal("preemptions", Kind.COUNTER, "vllm:num_preemptions_total", "preemptions")
+PREEMPTIONS = Signal(
+    "preemptions",
+    Kind.COUNTER,
+    "vllm:num_preemptions_total",
+    "preemptions",
+    words=("preemption", "preemptions"),
+)
 #: Generated tokens.
 GENERATED = Signal(
-    "generation_tokens", Kind.COUNTER, "vllm:generation_tokens_total", "generation_tokens"
+    "generation_tokens",
+    Kind.COUNTER,
+    "vllm:generation_tokens_total",
+    "generation_tokens",
+    words=("token", "tokens"),
 )
 #: Seconds to a request's first token, from its arrival at the server.
 TTFT = Signal(
@@ -79,18 +92,18 @@ TTFT = Signal(
     Kind.HISTOGRAM,
     "vllm:time_to_first_token_seconds",
     "time_to_first_token",
-    edges=TTFT_EDGES,
+    words=("first token", "first tokens"),
 )
 #: 1 while the server answers, 0 while it does not. Prometheus' own word for that is ``up``, too.
 UP = Signal("up", Kind.GAUGE, "up", "up", merge="min")
 #: Seconds until Google ends the run.
 RUN_SECONDS_LEFT = Signal("run_seconds_left", Kind.GAUGE, cloud="run_seconds_left", merge="min")
 #: Further requests of the endpoint, one of which may take over.
-SUCCESSORS = Signal("successors", Kind.GAUGE)
+SUCCESSORS = Signal("successors", Kind.GAUGE, words=("successor", "successors"))
 #: Requests whose hosts run, are being made, or are being taken down.
-SLICES = Signal("slices", Kind.GAUGE)
+SLICES = Signal("slices", Kind.GAUGE, words=("slice", "slices"))
 #: Nodes that are billed.
-BILLED_NODES = Signal("billed_nodes", Kind.GAUGE)
+BILLED_NODES = Signal("billed_nodes", Kind.GAUGE, words=("node billed", "nodes billed"))
 #: US dollars that the run has cost.
 SPENT_USD = Signal("spent_usd", Kind.GAUGE)
 #: A host's phases, and what stands for the one before its first report.

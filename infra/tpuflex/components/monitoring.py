@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 import pulumi
 from pulumi_gcp import monitoring
 
-from tpuflex.alerts.conditions import Compared, Increase, ShareAbove, parts_of
-from tpuflex.alerts.promql import Dialect, cloud_monitoring, gauge, increase, promql, share_above
+from tpuflex.alerts.conditions import Compared, Condition, Part, ShareAbove, parts_of
+from tpuflex.alerts.promql import Dialect, cloud_monitoring, gauge, promql, value_of
 from tpuflex.alerts.rules import AlertRule
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.ownership import labels
-from tpuflex.duration import format_duration, google_duration
+from tpuflex.duration import google_duration
 from tpuflex.naming import Names
 
 #: Hosts write a point a minute, so nothing is new more often.
@@ -75,12 +75,17 @@ class Monitoring(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        rules = {rule.name: rule for rule in args.rules if rule.cloud_condition is not None}
-        shown = inputs_of(args) | {"rules": list(rules)}
+        judged = {
+            rule: condition
+            for rule in args.rules
+            if (condition := rule.cloud_condition) is not None
+        }
+        shown = inputs_of(args) | {"rules": [rule.name for rule in judged]}
         super().__init__("tpuflex:index:Monitoring", name, shown, opts)
         dialect = cloud_monitoring(args.names.stack, args.names.node_pattern)
         self.policies = {
-            rule: self._policy(f"{name}-{rule}", row, dialect, args) for rule, row in rules.items()
+            rule.name: self._policy(f"{name}-{rule.name}", rule, promql(condition, dialect), args)
+            for rule, condition in judged.items()
         }
         marks = labels(args.names, args.state_id, args.labels)
         self.dashboard = monitoring.Dashboard(
@@ -91,7 +96,7 @@ class Monitoring(pulumi.ComponentResource):
                     {
                         "displayName": args.names.shown(),
                         "labels": found,
-                        "mosaicLayout": layout(rules.values(), dialect, args.names, args.model),
+                        "mosaicLayout": layout(judged, dialect, args.names, args.model),
                     }
                 )
             ),
@@ -100,12 +105,10 @@ class Monitoring(pulumi.ComponentResource):
         self.register_outputs({"dashboard": self.dashboard.id})
 
     def _policy(
-        self, name: str, rule: AlertRule, dialect: Dialect, args: MonitoringArgs
+        self, name: str, rule: AlertRule, query: str, args: MonitoringArgs
     ) -> monitoring.AlertPolicy:
-        condition = rule.cloud_condition
-        assert condition is not None  # noqa: S101 - others are left out
         promql_condition = monitoring.AlertPolicyConditionConditionPrometheusQueryLanguageArgs(
-            query=promql(condition, dialect),
+            query=query,
             duration=google_duration(held(rule)),
             evaluation_interval=google_duration(EVALUATED_EVERY),
             alert_rule=rule.name,
@@ -158,7 +161,7 @@ def documentation(rule: AlertRule, names: Names, model: str) -> str:
 
 
 def layout(
-    rules: Iterable[AlertRule], dialect: Dialect, names: Names, model: str
+    judged: Mapping[AlertRule, Condition], dialect: Dialect, names: Names, model: str
 ) -> dict[str, Any]:
     """The tiles of the dashboard: a chart for each rule, of what its condition compares.
 
@@ -172,8 +175,10 @@ def layout(
         "widget": {"text": {"content": text + "`tpuflex alerts` and `tpuflex metrics` say more."}},
     }
     charts = [
-        _placed(index, {"title": f"{rule.name}: {rule.summary}", "xyChart": _chart(rule, dialect)})
-        for index, rule in enumerate(rules)
+        _placed(
+            index, {"title": f"{rule.name}: {rule.summary}", "xyChart": _chart(condition, dialect)}
+        )
+        for index, (rule, condition) in enumerate(judged.items())
     ]
     return {"columns": _COLUMNS, "tiles": [head, *charts]}
 
@@ -185,30 +190,23 @@ def _placed(index: int, widget: dict[str, Any]) -> dict[str, Any]:
     return {"width": _WIDTH, "height": _HEIGHT, **taken, "widget": widget}
 
 
-def _chart(rule: AlertRule, dialect: Dialect) -> dict[str, Any]:
+def _chart(condition: Condition, dialect: Dialect) -> dict[str, Any]:
     """What decides: shares, which have a scale of their own, else what has a limit, else all."""
-    condition = rule.cloud_condition
-    assert condition is not None  # noqa: S101 - others are left out
-    compared = list(parts_of(condition))
-    shares: list[Compared | Increase | ShareAbove] = [
-        each for each in compared if isinstance(each, ShareAbove)
-    ]
-    drawn = shares or [each for each in compared if each.limit] or compared
-    limits = dict.fromkeys(each.limit for each in drawn if each.limit)
+    parts = list(parts_of(condition))
+    shares: list[Part] = [each for each in parts if isinstance(each, ShareAbove)]
+    # That the server answers is not what NoTokens is about.
+    limited = [each for each in parts if each.limit and each.comparison != "=="]
+    drawn = shares or limited or parts
+    limits = dict.fromkeys(each.limit for each in limited if each in drawn)
     return {
         "dataSets": [
-            {"plotType": "LINE", "timeSeriesQuery": {"prometheusQuery": _value(each, dialect)}}
+            {"plotType": "LINE", "timeSeriesQuery": {"prometheusQuery": _curve(each, dialect)}}
             for each in drawn
         ],
         **({"thresholds": [{"value": limit} for limit in limits]} if limits else {}),
     }
 
 
-def _value(compared: Compared | Increase | ShareAbove, dialect: Dialect) -> str:
-    """What is compared, as a query."""
-    if isinstance(compared, Compared):
-        return gauge(compared.signal, dialect)
-    window = format_duration(compared.window)
-    if isinstance(compared, Increase):
-        return increase(compared.signal, dialect, window)
-    return share_above(compared.signal, compared.edge, dialect, window)
+def _curve(part: Part, dialect: Dialect) -> str:
+    """What is drawn of ``part``: of a gauge each value, not the worst of a while."""
+    return gauge(part.signal, dialect) if isinstance(part, Compared) else value_of(part, dialect)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.alerts.conditions import parts_of
-from tpuflex.alerts.judgement import Judge, Look, State, Verdict, window_of
+from tpuflex.alerts.judgement import Judge, Look, State, Verdict
 from tpuflex.alerts.rules import alert_rules
 from tpuflex.alerts.signals import (
     BILLED_NODES,
@@ -162,19 +162,14 @@ def _undecided_for(verdict: Verdict, found: Alerts) -> timedelta:
     if verdict.state is State.PENDING and verdict.since is not None:
         needed, done = rule.held, found.at - verdict.since
     elif verdict.state is State.UNKNOWN and not any(each.unknowable for each in verdict.readings):
-        needed, done = rule.held + max(map(window_of, parts_of(rule.condition))), looked
+        needed, done = rule.held + max(each.window for each in parts_of(rule.condition)), looked
     else:
         return timedelta()
     return needed - done if needed <= _PATIENCE else timedelta()
 
 
 def watch_alerts(
-    cloud: Connection,
-    seconds: float,
-    report: Report = silent,
-    *,
-    tunnel: bool = True,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    cloud: Connection, seconds: float, report: Report = silent, *, tunnel: bool = True
 ) -> Generator[Alerts]:
     """What the rules say, every so many seconds, without an end.
 
@@ -183,17 +178,17 @@ def watch_alerts(
         seconds: from one look to the next.
         report: receives why a tunnel is opened.
         tunnel: whether one may be opened.
-        now: the time of a look. That of the embedded cloud may be a faster one.
 
     Raises:
         NotFoundError, AccessError: as :func:`read_alerts`, at the first look.
     """
     stack, timing = cloud.stack, cloud.timing
     judge = Judge(alert_rules(stack.settings))
-    begin, number = now(), 0
+    # Looks are this machine's: the clock of an embedded cloud may be a faster one.
+    begin, number = datetime.now(UTC), 0
     with _Observer(cloud, report, tunnel) as observer:
         while True:
-            look, refused = observer.look(now())
+            look, refused = observer.look(datetime.now(UTC))
             number += 1
             yield Alerts(
                 stack.name,

@@ -1,5 +1,5 @@
 """Endpoints that are looked at again and again, each by a thread of its own: one that does not
-answer keeps nobody waiting."""
+answer does not hold up the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLOSE_WITHIN_S = 1.0
 
 class WatchedEndpoint:
     """An endpoint that is looked at until it is closed: soon after the first look for the second
-    one, which tells how fast it counts, and then every so many seconds.
+    one, which shows how fast it counts, and then every so many seconds.
 
     Args:
         cloud: its stack's cloud.
@@ -74,12 +74,14 @@ class WatchedEndpoint:
         :func:`tpuflex.operate.endpoint_status.status`, where it cannot be asked what it counts.
         One whose engine makes no step for its requests does not, whatever its ``/health`` says."""
         usage = self._usage
-        if self._health is None and not self.unmeasured and usage is not None and usage.stalled:
-            why = f"{usage.open_requests} in flight, and the engine has made no step"
-            return Health.no("", why, frozen=True)
-        if self._health is not None or not self.unmeasured:
+        if self._health is not None:
             return self._health
-        return Health(None, why=self.unmeasured)
+        if self.unmeasured:
+            return Health(None, why=self.unmeasured)
+        if usage is None or not usage.stalled:
+            return None
+        why = f"{usage.open_requests} in flight, and the engine has made no step"
+        return Health.no("", why, frozen=True)
 
     def looks_at(self, status: SliceStatus | None) -> bool:
         """Whether it still looks, and at the slice ``status``, if that is READY."""
@@ -94,9 +96,9 @@ class WatchedEndpoint:
         """Wait for a second look, or for what keeps it from being taken, until that time of the
         monotonic clock."""
         with self._changed:
-            self._changed.wait_for(self._told, max(0.0, until - time.monotonic()))
+            self._changed.wait_for(self._is_settled, max(0.0, until - time.monotonic()))
 
-    def _told(self) -> bool:
+    def _is_settled(self) -> bool:
         looked = self._usage is not None and (self._usage.interval or self._usage.why)
         return bool(looked) or self._health is not None
 

@@ -97,7 +97,7 @@ class AlertThresholds(Frozen):
     """Requests in the long window without which their share says nothing."""
 
     no_tokens_for: Window = timedelta(minutes=3)
-    """How long no token is generated while requests run."""
+    """How long no token is generated while requests are in flight."""
 
     down_for: Held = timedelta(minutes=1)
     """How long the server does not answer."""
@@ -158,7 +158,9 @@ def monitoring_findings(
             f" ({limits.first_token_very_slow:g} s)",
             "Write less, or more there.",
         )
-    elif _edge(limits.first_token_slow) == (edge := _edge(limits.first_token_very_slow)):
+    elif first_token_edge(limits.first_token_slow) == (
+        edge := first_token_edge(limits.first_token_very_slow)
+    ):
         yield Finding(
             f"{key}.first_token_slow",
             f"{limits.first_token_slow:g} s and first_token_very_slow"
@@ -177,7 +179,9 @@ def monitoring_findings(
         )
 
 
-def _edge(limit: float) -> float:
+def first_token_edge(limit: float) -> float:
+    """The smallest edge of vLLM's histogram that is no lower than ``limit``: what is above it is
+    above the limit for certain."""
     return TTFT_EDGES[bisect_left(TTFT_EDGES, limit)]
 
 

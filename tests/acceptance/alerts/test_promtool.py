@@ -21,10 +21,10 @@ from tpuflex.alerts.conditions import (
     Comparison,
     Condition,
     Increase,
+    Part,
     ShareAbove,
     parts_of,
 )
-from tpuflex.alerts.judgement import Part, window_of
 from tpuflex.alerts.prometheus import prometheus_rules, prometheus_text
 from tpuflex.alerts.rules import AlertRule
 
@@ -231,7 +231,7 @@ def wrong_rules() -> Iterator[tuple[str, AlertRule]]:
             for at, part in enumerate(parts)
             for what, wrong in wrong_parts(part)
         }
-        for window in {window_of(part) for part in parts} - {timedelta()}:
+        for window in {part.window for part in parts} - {timedelta()}:
             seconds = int(window.total_seconds())
             changes[f"{seconds}s-third"] = other_window(window, window / 3)
             changes[f"{seconds}s-3x"] = other_window(window, window * 3)

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.alerts.conditions import Compared, Increase
 from tpuflex.alerts.judgement import Reading, State, Verdict
 from tpuflex.alerts.signals import (
-    BILLED_NODES,
-    GENERATED,
-    IN_FLIGHT,
     KV_USE,
     PHASE_SECONDS,
-    PREEMPTIONS,
     RUN_SECONDS_LEFT,
-    SLICES,
     SPENT_USD,
-    SUCCESSORS,
-    TTFT,
     UP,
-    WAITING,
     Signal,
 )
 from tpuflex.duration import format_age, format_duration
@@ -37,17 +28,6 @@ _STATES = {
     State.PENDING: "pending",
     State.OK: "ok",
     State.UNKNOWN: "not known",
-}
-#: What is counted, of one and of many.
-_WORDS: Mapping[Signal, tuple[str, str]] = {
-    IN_FLIGHT: ("in flight", "in flight"),
-    WAITING: ("waiting", "waiting"),
-    PREEMPTIONS: ("preemption", "preemptions"),
-    GENERATED: ("token", "tokens"),
-    TTFT: ("first token", "first tokens"),
-    SUCCESSORS: ("successor", "successors"),
-    BILLED_NODES: ("node billed", "nodes billed"),
-    SLICES: ("slice", "slices"),
 }
 _PHASES = frozenset(PHASE_SECONDS.values())
 
@@ -99,7 +79,7 @@ def _reading(reading: Reading) -> str:
     if isinstance(part, Compared):
         return _gauge(part, value)
     if isinstance(part, Increase) and reading.truth is False and part.comparison == ">=":
-        return f"fewer than {part.limit:,.0f} {_WORDS[part.signal][1]}"
+        return f"fewer than {part.limit:,.0f} {part.signal.words[1]}"
     if not reading.whole:
         return ""
     window = format_duration(part.window)
@@ -130,7 +110,7 @@ def _gauge(part: Compared, value: float) -> str:
 
 
 def _count(signal: Signal, value: float) -> str:
-    one, many = _WORDS[signal]
+    one, many = signal.words
     return f"{value:,.0f} {one if value == 1 else many}"
 
 
