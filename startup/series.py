@@ -2,8 +2,8 @@
 points. Pure: no clock, files or network.
 
 Names, kinds and units are a contract: alert policies and dashboards ask for them, and Google keeps
-what the first write of a metric says. Whoever runs in the container writes what these are made
-from: what cannot have been counted is left out.
+what the first write of a metric says. They are made from text of the container, which may not be
+vLLM's: what cannot have been counted is left out.
 
 https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/create
 """
@@ -122,7 +122,7 @@ class Counts(NamedTuple):
     histograms: Mapping[str, Histogram]
 
     def has_fallen(self, before: Counts) -> bool:
-        """Whether a counter is lower than ``before``: the server counts anew."""
+        """Whether a counter is lower than ``before``: the server counts from 0 again."""
         names = (each.name for each in SERIES if each.kind == CUMULATIVE)
         return any(self._of(name) < before._of(name) for name in names)
 
@@ -182,8 +182,8 @@ def _histogram(below: Mapping[float, float], total: float) -> Histogram | None:
 
 
 class Since(NamedTuple):
-    """Since when a server counts. All points of a cumulative series have the same start until it
-    counts anew; that start is later than the last point.
+    """Since when a server counts. All points of a cumulative series have the same start, until the
+    server counts from 0 again: the next start is later than the last point.
 
     Attributes:
         process: which process it is, as docker says when it was started.
@@ -218,7 +218,7 @@ def since(
     elif before is None:
         start = started
     else:
-        # A counter that falls without another process: since nobody knows when.
+        # A counter that fell without another process did so at an unknown time.
         later = started if before.process != process else 0.0
         start = max(later, before.end + 0.001)
     return Since(process, start, end, counts) if start < end else None

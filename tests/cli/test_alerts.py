@@ -77,7 +77,7 @@ def test_an_alert_fires(invocation: Invocation, capsys: Captured) -> None:
         "RequestsWaiting (ticket): Requests have waited for 30s.\n"
         "  -> `tpuflex metrics --stack prod --watch` shows whether they get fewer.\n"
         "     `tpuflex docs runbooks/requests-waiting`\n"
-        "NoTokens (page): Requests run, and no token was generated in 3m.\n"
+        "NoTokens (page): Requests are in flight, and no token was generated in 3m.\n"
         "  -> `tpuflex verify --stack prod` says whether the engine is frozen;\n"
         "     `tpuflex restart --stack prod` starts it again.\n"
         "     `tpuflex docs runbooks/frozen-engine`\n"

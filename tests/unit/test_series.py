@@ -76,7 +76,7 @@ def test_points_say_where_and_since_when() -> None:
 
 
 def test_without_an_answer_the_host_says_what_it_knows() -> None:
-    """A server that is down has no counters, which would be those of before."""
+    """A server that is down has no counters: they would be its last ones."""
     seen = values(request(PLACE, NOW, {"up": 0.0, "run_seconds_left": 59.9}, NOTHING, None))
     assert seen == {"up": "0", "run_seconds_left": "59"}
 
@@ -117,7 +117,7 @@ _BUCKET = 'vllm:time_to_first_token_seconds_bucket{le="%s"} %s\n'
     ],
 )
 def test_what_cannot_have_been_counted_is_left_out(text: str) -> None:
-    """Whoever runs in the container writes it: it is no reason for Google to refuse the rest."""
+    """The container writes it: that is no reason for Google to refuse the rest."""
     assert read_counts(text) == NOTHING
 
 
@@ -136,7 +136,7 @@ def counted(tokens: float) -> Counts:
         pytest.param("earlier", 3, NOW + 0.001, id="a clock that went back"),
     ],
 )
-def test_counters_begin_anew_after_the_last_point(process: str, tokens: int, start: float) -> None:
+def test_counters_start_again_after_the_last_point(process: str, tokens: int, start: float) -> None:
     """Google takes a point whose start is that of the last one, or later than its end."""
     before = since(None, "first", NOW - 600, NOW, counted(50))
     assert before == Since("first", NOW - 600, NOW, counted(50))

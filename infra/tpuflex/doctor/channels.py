@@ -1,4 +1,4 @@
-"""Whether the notification channels are there that the endpoint's alert policies tell."""
+"""Whether the notification channels of the endpoint's alert policies exist, and notify."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def examinations(cloud: ExaminedCloud) -> list[Examination]:
 
 
 def channel_checks(cloud: ExaminedCloud) -> list[Check]:
-    """How each channel stands that the stack names."""
+    """How each channel that the stack names stands."""
     monitoring = cloud.apis.monitoring
     return [
         channel_check(
@@ -39,7 +39,7 @@ def channel_checks(cloud: ExaminedCloud) -> list[Check]:
 
 
 def channel_check(name: str, found: JsonObject | Unread | None, project: str) -> Check:
-    """Whether the channel ``name`` can be told.
+    """Whether the channel ``name`` notifies anybody.
 
     Args:
         name: its full name.

@@ -57,18 +57,18 @@ def alerts(
     does not see; their thresholds are tpuflex:monitoring.thresholds. For cron or a terminal, where
     there is no Prometheus.
 
-    One look decides most of them. Where one has to hold for a while, or no token comes while
-    requests run, it looks again, and says what for: five minutes at most. What takes half an hour
-    of looks, as the share of slow first tokens, is "not known" unless all that the server has
-    counted since its start decides it: --watch or a Prometheus knows more.
+    One look decides most of them. Where a condition has to hold for a while, or no token comes
+    while requests are in flight, it looks again, for five minutes at most, and says for which rule.
+    A rule that needs half an hour of looks, such as the share of slow first tokens, is "not known",
+    unless what the server has counted since its start decides it; --watch or a Prometheus knows
+    more.
 
-    With --watch a terminal is drawn again, elsewhere a block follows the other, with --json a
-    document on a line; Ctrl-C ends it.
+    With --watch the screen of a terminal is drawn again; elsewhere each look is a block of its own,
+    and with --json a document on a line. Ctrl-C ends it.
 
-    Exit code 16: one fires, with --watch at the last look. What is not known is no alert: but
-    where the server could not be asked, and that says nothing of it, the exit code is that of the
-    reason (6: a role is missing; 1: there is no way to it). 7: the run is over, or its request
-    failed. 4: the stack has no slice.
+    Exit code 16: an alert fires; with --watch, at the last look. 7: nothing fires, and the run is
+    over or its request failed. 4: the stack has no slice. Where nothing fires and the server could
+    not be asked, the exit code says why: 6, a role is missing; 1, there is no way to it.
     """
     if ctx.invoked_subcommand is not None:
         if seconds is not None or no_tunnel:
