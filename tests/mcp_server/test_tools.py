@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client import Client
-from mcp.types import CallToolResult, Tool
+from mcp.types import Tool
 
 from tests.cli.boot_logs import WrittenBoot
 from tests.cli.typing import NOON, TypeIn
@@ -20,7 +18,6 @@ from tpuflex.diagnosis.scrubber import Scrubber
 from tpuflex.errors import NotFoundError
 from tpuflex.mcp_server.answers import UNTRUSTED, answer, refusal
 from tpuflex.mcp_server.server import CHANGING, READING, ProjectServer
-from tpuflex.mcp_server.standard_input import readable
 from tpuflex.stack.connection import Connection
 
 KEY = "canary+4TnB/8vRkE3s"
@@ -180,44 +177,6 @@ def test_a_bug_is_an_answer_without_a_trace(project: Path) -> None:
 
     assert said["message"].startswith("This is a bug in tpuflex: AssertionError")
     assert "Traceback" not in json.dumps(said)
-
-
-def test_quick_tools_wait_for_no_slow_one(project: Path) -> None:
-    """However many calls wait for a cloud, a few go on at a time, and others are answered."""
-    held, most = threading.Event(), []
-
-    class Slow(ProjectServer):
-        def _answer(self, name: str, *words: Any) -> CallToolResult:
-            if name == "status":
-                most.append(name)
-                held.wait(60)
-            return super()._answer(name, *words)
-
-    async def asked() -> int:
-        async with Client(Slow(workspace(project))) as client:
-            slow = [asyncio.create_task(client.call_tool("status", {})) for _ in range(50)]
-            try:
-                await client.call_tool("list_stacks", {})
-                return len(most)
-            finally:
-                held.set()
-                await asyncio.gather(*slow)
-
-    assert run(asked()) <= 8
-
-
-@pytest.mark.parametrize(
-    ("sent", "read"),
-    [
-        (r'["\ud800"]', ["\ufffd"]),
-        (r'["\uDFFF\ud83d\ude00"]', ["\ufffd\U0001f600"]),
-        (r'["\ud83d\ud83d\ude00"]', ["\ufffd\U0001f600"]),
-        (r'["\\ud800"]', [r"\ud800"]),
-    ],
-)
-def test_half_a_surrogate_pair(sent: str, read: list[str]) -> None:
-    """It is read as the replacement character; nothing else is another text by that."""
-    assert json.loads(readable(sent)) == read
 
 
 def test_any_text_can_be_written() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import anyio
 from anyio.to_thread import run_sync
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
-from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from mcp.types import Resource as ListedResource
 from pydantic import Field, ValidationError
@@ -26,7 +23,6 @@ from tpuflex.mcp_server.answers import Document, answer, refusal
 from tpuflex.mcp_server.approval import Changing, Measuring
 from tpuflex.mcp_server.changes import Changes
 from tpuflex.mcp_server.reading import Reading, Text
-from tpuflex.mcp_server.standard_input import claimed_input
 from tpuflex.mcp_server.workspace import Workspace
 
 _INSTRUCTIONS = (
@@ -46,17 +42,11 @@ _CHANGING = (
 )
 #: The tools that only compute or read what is on this machine.
 _LOCAL = ("get_help", "list_stacks", "memory_layout", "estimate_cost", "list_benchmarks")
-#: The tools that answer at once, whatever others wait for.
-_QUICK = ("get_help", "list_stacks", "list_benchmarks", "get_operation")
-#: Calls of other tools that go on at a time; more wait for their turn.
-_MOST_AT_ONCE = 8
-#: The tools whose answers quote what a host, a model or its clients wrote.
+#: The tools whose answers quote what a host, a model, its clients or the project's files say.
 _QUOTING = (
     *("status", "status_of_all", "query", "logs", "boots", "events", "get_model_details"),
-    *("diagnose", "get_operation"),
+    *("diagnose", "get_operation", "list_stacks", "list_benchmarks", "compare_benchmarks"),
 )
-#: The tools whose answers quote the project's files, whoever wrote those.
-_QUOTING_FILES = ("list_stacks", "list_benchmarks", "compare_benchmarks")
 #: The tools that change nothing.
 READING = (
     *("get_help", "list_stacks", "status", "status_of_all", "alerts", "diagnose"),
@@ -65,7 +55,7 @@ READING = (
     *("events", "doctor", "preview", "estimate_cost", "recommend", "list_benchmarks"),
     "compare_benchmarks",
 )
-#: The tools that change a stack; whether what is there may be lost by it.
+#: The tools that change a stack, and whether they may destroy something.
 CHANGING = {"up": True, "renew": True, "down": True, "rotate_secret": False}
 
 
@@ -87,7 +77,6 @@ class ProjectServer(MCPServer[None]):
         )
         self.workspace = workspace
         self.changes = Changes(workspace)
-        self._turns = anyio.CapacityLimiter(_MOST_AT_ONCE)
         reading = Reading(workspace, changes_allowed=allow_changes)
         for name in READING:
             self._add(getattr(reading, name), read_only=True)
@@ -110,15 +99,9 @@ class ProjectServer(MCPServer[None]):
             return refusal(error, self.workspace.default_stack, Scrubber())
         return await super().call_tool(name, arguments, context)
 
-    async def run_stdio_async(self) -> None:
-        """Serve on standard input and output, until the client closes them."""
-        async with stdio_server(stdin=claimed_input()) as (received, sent):
-            inner = self._lowlevel_server
-            await inner.run(received, sent, inner.create_initialization_options())
-
     async def list_resources(self) -> list[ListedResource]:
         """The resources as they are now."""
-        return await asyncio.to_thread(resources.listed, self.workspace)
+        return await run_sync(resources.listed, self.workspace)
 
     def _get_operation(
         self,
@@ -127,9 +110,9 @@ class ProjectServer(MCPServer[None]):
         ] = None,
         lines: Annotated[int, Field(ge=1, le=200, description="Lines of its progress.")] = 20,
     ) -> Document:
-        """Show how far an operation is that a change has started, or how it ended.
+        """Show how far an operation is, or how it ended.
 
-        It goes on without this server. Call it about once a minute.
+        Changes are operations, which go on without this server. Call it about once a minute.
         """
         found = self.changes.operations
         if operation is not None:
@@ -159,8 +142,7 @@ class ProjectServer(MCPServer[None]):
 
         @functools.wraps(method)
         async def call(**arguments: Any) -> CallToolResult:
-            turns = None if name in _QUICK else self._turns
-            return await run_sync(self._answer, name, method, arguments, limiter=turns)
+            return await run_sync(self._answer, name, method, arguments)
 
         self.add_tool(
             call,
@@ -179,15 +161,16 @@ class ProjectServer(MCPServer[None]):
     def _answer(
         self, name: str, method: Callable[..., Document], arguments: dict[str, Any]
     ) -> CallToolResult:
+        def scrub(stack: str) -> Scrubber:
+            return Scrubber() if name in _LOCAL else self.workspace.scrubber(stack)
+
+        stack = arguments.get("stack") or self.workspace.default_stack
         try:
             found = method(**arguments)
-            of = arguments.get("stack") or found.get("stack")
-            scrub = Scrubber() if name in _LOCAL else self.workspace.scrubber(of)
-            return answer(found, scrub, quotes=name in (*_QUOTING, *_QUOTING_FILES))
+            about = found.get("stack") or stack  # the stack of an operation
+            return answer(found, scrub(about), quotes=name in _QUOTING)
         except Exception as error:  # each error is an answer, and a bug is one without a trace
-            stack = arguments.get("stack") or self.workspace.default_stack
-            scrub = Scrubber() if name in _LOCAL else self.workspace.scrubber(stack)
-            return refusal(error, stack, scrub)
+            return refusal(error, stack, scrub(stack))
 
     def _add_resources(self, kind: str, template: str, mime_type: str) -> None:
         def read(name: str) -> str:
