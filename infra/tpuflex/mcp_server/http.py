@@ -1,15 +1,14 @@
-"""The server over streamable HTTP, on loopback: who has the token of this run is let in.
+"""The server over streamable HTTP, on loopback, for clients that have the token of this run.
 
 Every user of this machine can reach loopback, and so can a web page in this user's browser: the
 token is in a file that only this user can read, and requests with another `Host` or `Origin` are
-refused, so that no name that a page's owner points at loopback gets through. Connections without
-the token are few and short, however many are made.
+refused, so that no name that a page's owner points at loopback gets through. Connections of other
+users are closed at once, so that they cannot keep the server busy either.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import secrets
 import signal
@@ -17,13 +16,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pulumi_plugin.peer import is_own_connection, is_told
 from tpuflex.errors import TpuflexError
 from tpuflex.files.trusted import own_directory, write_private
 
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from tpuflex.mcp_server.server import ProjectServer
 
 LOOPBACK = "127.0.0.1"
-#: Seconds that a connection gets for the head of its first request.
-_HEAD_S = 10.0
-#: Connections that may wait for theirs, and those that wait to be accepted.
-_MOST_WAITING = 32
 
 
 class TokenRequired:
@@ -44,69 +40,50 @@ class TokenRequired:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._digest = _digest(f"Bearer {token}".encode())
+        self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) == 1 and hmac.compare_digest(_digest(given[0]), self._digest):
+        if len(given) == 1 and hmac.compare_digest(given[0], self._expected):
             await self._app(scope, receive, send)
             return
         refusal = PlainTextResponse(
             "The token of this server is missing or wrong.\n",
             status_code=401,
-            headers={"WWW-Authenticate": "Bearer", "Connection": "close"},
+            headers={"WWW-Authenticate": "Bearer"},
         )
         await refusal(scope, receive, send)
 
 
-class Impatient(H11Protocol):
-    """A connection that ends where no request comes over it soon, or too many wait for one: then
-    the oldest goes, since who has the token asks at once."""
+class OwnConnection(H11Protocol):
+    """A connection that is closed at once if it is another user's, where the system can tell."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._made = self.loop.time()
-        self._timer = self.loop.call_later(_HEAD_S, self._end_if_waiting)
-        connections: set[Any] = self.connections
-        waiting = [each for each in connections if each.cycle is None]
-        if len(waiting) > _MOST_WAITING:
-            oldest = min(waiting, key=lambda each: each._made)
-            connections.discard(oldest)
-            oldest.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._timer.cancel()
-        super().connection_lost(exc)
-
-    def _end_if_waiting(self) -> None:
-        if self.cycle is None:
-            self.transport.abort()
-
-
-def _digest(text: bytes) -> bytes:
-    return hashlib.sha256(text).digest()
+        if is_told() and not is_own_connection(transport.get_extra_info("socket")):
+            transport.abort()
 
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """A socket that listens on ``port`` of loopback; 0 is any that is free. From then on nobody
-    else can listen there.
+    """A socket that listens on ``port`` of loopback; 0 is any free one. From then on nobody else
+    can listen there.
 
     Raises:
-        TpuflexError: it cannot be had.
+        TpuflexError: the port cannot be used.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((LOOPBACK, port))
-            listener.listen(_MOST_WAITING)
+            listener.listen()
         except OSError as error:
             raise TpuflexError(
-                f"Port {port} of {LOOPBACK} cannot be had: {error.strerror}.",
-                hint="Name another one, or 0 for any that is free.",
+                f"Port {port} of {LOOPBACK} cannot be used: {error.strerror}.",
+                hint="Name another one, or 0 for any free one.",
             ) from error
         yield listener
 
@@ -137,10 +114,9 @@ def configured(app: ASGIApp) -> uvicorn.Config:
     """How ``app`` is served."""
     return uvicorn.Config(
         app,
-        http=Impatient,
+        http=OwnConnection,
         ws="none",
         loop="asyncio",
-        backlog=_MOST_WAITING,
         log_level="error",
         access_log=False,
     )
