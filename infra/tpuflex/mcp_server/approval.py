@@ -24,9 +24,8 @@ from tpuflex.errors import AccessError, InterruptedByUser, TpuflexError, UsageEr
 from tpuflex.mcp_server.answers import Document
 from tpuflex.mcp_server.changes import (
     Changes,
-    Planner,
+    Planned,
     plan_down,
-    plan_renewal,
     plan_secret_rotation,
     plan_up,
 )
@@ -147,10 +146,8 @@ class Changing:
         plan_hash and the same options, has the person type the stack's name, and returns the handle
         of an operation for `get_operation`. Chips may take minutes or hours to come.
         """
-        name = self._changes.workspace.stack_name(stack)
-        workspace = self._changes.workspace
-        plan = partial(plan_up, workspace, name, refresh=refresh, new_host=new_host)
-        return self._change("up", name, plan, plan_hash, typed)
+        plan = partial(plan_up, refresh=refresh, new_host=new_host)
+        return self._change("up", stack, plan, plan_hash, typed)
 
     def renew(
         self, typed: NameForRenew, stack: StackName = None, plan_hash: PlanHash = None
@@ -159,9 +156,7 @@ class Changing:
 
         As `up`, but only where nothing else would change. It costs money.
         """
-        name = self._changes.workspace.stack_name(stack)
-        plan = partial(plan_renewal, self._changes.workspace, name)
-        return self._change("renew", name, plan, plan_hash, typed)
+        return self._change("renew", stack, partial(plan_up, renewal_only=True), plan_hash, typed)
 
     def down(
         self, typed: NameForDown, stack: StackName = None, plan_hash: PlanHash = None
@@ -170,9 +165,7 @@ class Changing:
 
         As `up`: plan, hash, the stack's name typed by the person, operation.
         """
-        name = self._changes.workspace.stack_name(stack)
-        plan = partial(plan_down, self._changes.workspace, name)
-        return self._change("down", name, plan, plan_hash, typed)
+        return self._change("down", stack, plan_down, plan_hash, typed)
 
     def rotate_secret(
         self,
@@ -186,24 +179,26 @@ class Changing:
         As `up`. The key is in no answer. Hosts use the old one until the stack file has the new
         version's number, and an `up` has given it to them.
         """
-        name = self._changes.workspace.stack_name(stack)
-        plan = partial(plan_secret_rotation, self._changes.workspace, name, role)
-        return self._change("rotate_secret", name, plan, plan_hash, typed)
+        plan = partial(plan_secret_rotation, role=role)
+        return self._change("rotate_secret", stack, plan, plan_hash, typed)
 
     def _change(
         self,
         action: str,
-        stack: str,
-        plan: Planner,
+        stack: str | None,
+        planned: Callable[[Workspace, str], Planned],
         plan_hash: str | None,
         answer: ElicitationResult[TypedName],
     ) -> Document:
         typed = _typed(answer)
+        workspace = self._changes.workspace
+        name = workspace.stack_name(stack)
+        plan = partial(planned, workspace, name)
         if plan_hash is None:
             return self._changes.issue(plan).to_json()
-        if not isinstance(typed, TypedName) or typed.stack != stack:
-            raise InterruptedByUser(f"Nothing was done: the answer was not {stack!r}.")
-        return self._changes.carry_out(action, stack, plan_hash, plan).to_json()
+        if not isinstance(typed, TypedName) or typed.stack != name:
+            raise InterruptedByUser(f"Nothing was done: the answer was not {name!r}.")
+        return self._changes.carry_out(action, name, plan_hash, plan).to_json()
 
 
 def _ask_load(

@@ -1,8 +1,8 @@
-"""The tools that change something: a plan is the permission, and a person gives it.
+"""Plans of changes: a plan is the permission, and a person gives it.
 
-The first call returns a plan and its hash. The second one has the hash; then the person types the
-stack's name, the plan is made again, and only if it is the same one does the command run that is
-held to it. Neither the caller nor what it has read can do the typing.
+The first call of a tool returns a plan and its hash. The second one has the hash; then the person
+types the stack's name, the plan is made again, and only if it is the same does the command run,
+which is held to it. Neither the caller nor what it has read can type for the person.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VALID_FOR = 600.0
 #: Plans that are remembered.
 _MOST = 100
-#: Steps that a question shows, letters of each, and which of them come first.
+#: Steps that a question shows, characters of each, and which of them come first.
 _MOST_STEPS = 30
 _LONGEST_LINE = 200
 _ORDER = {"delete": 0, "replace": 1, "update": 2}
@@ -39,7 +39,7 @@ class Planned:
     Attributes:
         action: which change.
         stack: the stack that it is of.
-        summary: what a person is told who has to approve it.
+        summary: what the person reads who approves it.
         document: all of it, for the caller.
         decisive: what of it says what would be done; two plans that would do the same are equal in
             it.
@@ -161,31 +161,20 @@ class Changes:
 
 
 def plan_up(
-    workspace: Workspace, stack: str, *, refresh: bool = False, new_host: bool = False
-) -> Planned:
-    """What `up` would do; the options are those of :func:`tpuflex.deploy.up`."""
-    return _plan_up(workspace, stack, "up", refresh=refresh, new_host=new_host)
-
-
-def plan_renewal(workspace: Workspace, stack: str) -> Planned:
-    """What `up` would do that only starts the stack's next run.
-
-    Raises:
-        PlanChangedError: more would change.
-        NotFoundError: there is nothing to renew.
-    """
-    return _plan_up(workspace, stack, "renew", renewal_only=True)
-
-
-def _plan_up(
     workspace: Workspace,
     stack: str,
-    action: str,
     *,
     refresh: bool = False,
     new_host: bool = False,
     renewal_only: bool = False,
 ) -> Planned:
+    """What `up` would do with these options, or `renew` with ``renewal_only``.
+
+    Raises:
+        PlanChangedError: more would change than a renewal does.
+        NotFoundError: there is nothing to renew.
+        TpuflexError: there is no plan, or a policy forbids it.
+    """
     from tpuflex.deploy.approval import Approval
     from tpuflex.deploy.policy import require_allowed
     from tpuflex.deploy.stack_preview import preview
@@ -236,7 +225,7 @@ def _plan_up(
     )
     summary += "".join(f"\n- {line}" for line in step_lines(found.plan.plan.resources))
     return Planned(
-        action,
+        "renew" if renewal_only else "up",
         stack,
         summary,
         document,
@@ -247,8 +236,8 @@ def _plan_up(
 
 
 def step_lines(steps: Sequence[Step]) -> list[str]:
-    """What a person reads of ``steps`` who has to approve them: first what takes something away,
-    then what changes it, each with the properties that change."""
+    """What the person who approves ``steps`` reads of them: first what deletes something, then what
+    changes it, each with the properties that change."""
     ordered = sorted(
         steps, key=lambda step: (_ORDER.get(step.operation, len(_ORDER)), step.type, step.name)
     )
