@@ -129,18 +129,18 @@ def main() -> None:
     if shutil.which("gcloud") is None:
         sys.exit("gcloud is not on PATH")
     with project(asked.stacks, asked.requests) as (root, env):
-        ours = [str(BIN / "tpuflex"), "-C", str(root), "status", "--all"]
-        theirs = ["gcloud", "alpha", "compute", "tpus", "queued-resources", "list"]
-        theirs += [f"--zone={ZONE}", f"--project={PROJECT}"]
+        status_all = [str(BIN / "tpuflex"), "-C", str(root), "status", "--all"]
+        gcloud_list = ["gcloud", "alpha", "compute", "tpus", "queued-resources", "list"]
+        gcloud_list += [f"--zone={ZONE}", f"--project={PROJECT}"]
         times = list[tuple[float, float]]()
         for _ in range(asked.runs + 1):  # the first one warms up
-            mine = seconds(ours, env, "stack-", asked.stacks, CapacityError.exit_code)
-            times.append((mine, seconds(theirs, env, "tpuflex-request-", asked.requests)))
-        mine, reference = (statistics.median(column) for column in zip(*times[1:], strict=True))
+            took = seconds(status_all, env, "stack-", asked.stacks, CapacityError.exit_code)
+            times.append((took, seconds(gcloud_list, env, "tpuflex-request-", asked.requests)))
+        took, reference = (statistics.median(column) for column in zip(*times[1:], strict=True))
     print(f"{asked.requests} queued resources, {asked.stacks} stacks; medians of {asked.runs} runs")
-    print(f"tpuflex status --all          {mine:6.2f} s")
+    print(f"tpuflex status --all          {took:6.2f} s")
     print(f"gcloud … queued-resources list{reference:6.2f} s")
-    print(f"ratio                         {mine / reference:6.2f}   aim: below 1")
+    print(f"ratio                         {took / reference:6.2f}   aim: below 1")
 
 
 if __name__ == "__main__":

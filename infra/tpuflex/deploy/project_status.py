@@ -63,8 +63,8 @@ class StackRow:
 
     @property
     def up(self) -> bool:
-        """Whether it has a slice, as far as is known here: one that no state has, in a cloud that
-        cannot be asked, is not."""
+        """Whether it has a slice, as far as is known here: a stack without a state, whose cloud
+        cannot be asked, counts as not up."""
         return not isinstance(self.error, NotFoundError)
 
     @property
@@ -280,7 +280,7 @@ class _Watch:
 
     def _not_reached(self, stack: Stack, error: TpuflexError) -> TpuflexError:
         """Why ``stack`` cannot be read, whose cloud cannot be reached. Nothing is up on an embedded
-        cloud that does not run; and one that was never up here is none to be watched."""
+        cloud that does not run, and a stack without a state was never up here."""
         off = stack.embedded and Daemon(stack.project.home).address() is None
         if off or stack.name not in self._recorded:
             return NotFoundError(error.message, hint=error.hint)

@@ -151,7 +151,9 @@ def plan_rotation(cloud: Connection, role: SecretRole) -> Rotation:
     """
     require_own_secret(cloud.stack, role)
     if role not in MADE_SECRET_ROLES:
-        raise UsageError(f"The value of {role} is yours: `tpuflex secrets put {role}` adds it.")
+        raise UsageError(
+            f"tpuflex does not make the value of {role}: `tpuflex secrets put {role}` adds it."
+        )
     pinned = cloud.stack.settings.secrets.versions[role]
     secret = cloud.secret(role)
     number = max((each.number for each in cloud.secrets.list_versions(secret)), default=0) + 1

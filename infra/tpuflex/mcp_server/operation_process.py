@@ -1,4 +1,4 @@
-"""The process of an operation: runs its command, passes on what ends it, and keeps its exit code.
+"""The process of an operation: runs its command, passes signals on to it, and keeps its exit code.
 
 ``python -m tpuflex.mcp_server.operation_process FILE COMMAND…`` writes the code to FILE.
 """
@@ -17,8 +17,8 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(code_file: Path, words: list[str]) -> int:
-    """Run ``words`` to the end, however often this process is asked to stop: the command decides
-    what that means, and has ended when this process has."""
+    """Run ``words`` to the end. Signals that ask this process to stop go to the command, which
+    decides what they mean, and has ended when this process has."""
     child: subprocess.Popen[bytes] | None = None
     early: list[int] = []
 
@@ -28,7 +28,7 @@ def main(code_file: Path, words: list[str]) -> int:
         else:
             child.send_signal(number)
 
-    # A handler, unlike what is ignored, is not inherited: so the command gets a signal's default.
+    # Handlers, unlike ignored signals, are not inherited: the command has the defaults.
     for number in _PASSED_ON:
         signal.signal(number, pass_on)
     child = subprocess.Popen(words)

@@ -2,9 +2,9 @@
 group of its own, whose progress, result and exit code are files in the state directory.
 
 So a server that is started again finds it, and a person ends it as any command: by Ctrl-C, which is
-``kill -INT`` of its process, or by `tpuflex down`. Whether it runs is said by a lock on its result,
-which is the standard output of its process and of the command: nothing else lets go of that lock
-than the end of both, however they come to it.
+``kill -INT`` of its process, or by `tpuflex down`. It runs as long as its result is locked: that
+file is the standard output of its process and of the command, so that the lock is released only
+when both have ended, in whatever way.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from tpuflex.files.trusted import (
     own_directory,
     write_private,
 )
+from tpuflex.operate.process_group import last_words
 
 State = Literal["running", "succeeded", "failed", "lost"]
-#: Of its files: what it is, what it tells, its document, its exit code.
+#: Its files: what it is, its progress, the document of its command, its exit code.
 _ABOUT, _PROGRESS, _RESULT, _CODE = "operation.json", "progress.log", "result.json", "exit_code"
-#: Runs the words after the next one, and keeps their exit code in the file that it names.
+#: Runs a command; its first argument is the file that gets the exit code.
 _KEEPING_CODE = (sys.executable, "-P", "-m", "tpuflex.mcp_server.operation_process")
 #: Bytes that are read of a result, and of the end of the progress.
 _LONGEST_RESULT = 4 * 1024 * 1024
@@ -73,7 +74,7 @@ class Operation:
         about: what it is.
         state: lost is one that has ended without an exit code.
         exit_code: that of its command; None until it has ended.
-        progress: the last lines that it told.
+        progress: the last lines of its progress.
         result: the document of the command's ``--json``, once there is one.
     """
 
@@ -146,7 +147,7 @@ class Operations:
             environ: the environment that it gets.
 
         Raises:
-            ConflictError: another operation on the stack goes on.
+            ConflictError: another operation on the stack is running.
         """
         with creation_lock(self._directory / stack):
             self._require_none_running(stack)
@@ -173,7 +174,7 @@ class Operations:
             if _is_running(place) and _about(place).stack == stack:
                 raise ConflictError(
                     f"{place.name} works on stack {stack}: nothing was started.",
-                    hint=Advice("get_operation tells how far it is."),
+                    hint=Advice("get_operation says how far it is."),
                 )
 
     def newest(self, most: int) -> tuple[Operation, ...]:
@@ -264,7 +265,6 @@ def _end_of(path: Path, most: int) -> str:
     """The last ``most`` bytes of a file, as text; empty of one that is not there."""
     try:
         with open_regular(path, os.O_RDONLY | os.O_NOFOLLOW) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
-            return file.read(most).decode(errors="replace")
+            return last_words(file, most)
     except FileNotFoundError:
         return ""

@@ -133,7 +133,7 @@ class Reading:
             return next(looks).to_json()
 
     def diagnose(self, stack: StackName = None) -> Document:
-        """Say what is wrong with the endpoint, by what shows it, and what to do next.
+        """Say what is wrong with the endpoint, with the lines that show it, and what to do next.
 
         A class of failure with its likely cause, or an honest "unknown"; the runbook is a page of
         `get_help` and a resource.

@@ -1,7 +1,7 @@
 """What a client can read as a resource: stack files, runbooks, and files of benchmarks.
 
-Names are looked up in what there is, so that none leads elsewhere; links are not followed, and what
-is long is refused.
+Names are looked up in what there is, so that none leads elsewhere; links are not followed, and long
+files are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def resource_files(workspace: Workspace, kind: str) -> dict[str, Path]:
 
 
 def said_of(kind: str) -> dict[str, str] | None:
-    """What is said beside each of ``kind``: the project's files are not ours, unlike runbooks."""
+    """What is said beside each of ``kind``: runbooks alone come with tpuflex."""
     return None if kind == RUNBOOKS else {"untrusted": UNTRUSTED}
 
 
@@ -63,7 +63,6 @@ def listed(workspace: Workspace) -> list[Resource]:
         )
         for kind, (template, mime_type) in TEMPLATES.items()
         for name in resource_files(workspace, kind)
-        if name.isprintable()
     ]
 
 
@@ -86,7 +85,7 @@ def read(workspace: Workspace, kind: str, name: str) -> str:
     if len(content) > _LARGEST:
         raise ResourceError(f"{kind} resource {name!r} has more than {_LARGEST:,} bytes.")
     text = content.decode(errors="replace")
-    if kind == RUNBOOKS:  # ours
+    if kind == RUNBOOKS:
         return text
     stack = name if kind == STACKS else None
     shown = without_ciphertexts(text) if kind == STACKS else text

@@ -36,9 +36,9 @@ class Workspace:
         root: the project's directory.
         default_stack: the stack of a call that names none.
         environ: the environment that the server was started in.
-        report: takes what functions tell while they work.
+        report: takes the progress of what is called.
         now: the time by this machine's clock.
-        engine: held while the engine runs in this process: its program is one per process.
+        engine: held while the engine runs in this process, which can run one program at a time.
         connector: connects to the cloud of a stack, as :func:`tpuflex.stack.connection.connect`.
         command: what runs tpuflex as a process of its own.
     """

@@ -31,8 +31,8 @@ def end_group(process: subprocess.Popen[bytes], within: float) -> None:
         process.wait()
 
 
-def last_words(said: IO[bytes]) -> str:
-    """The end of what a command has printed to the file ``said``."""
+def last_words(said: IO[bytes], most: int = MOST_SAID) -> str:
+    """The last ``most`` bytes, as text, of what a command has printed to the file ``said``."""
     said.seek(0, os.SEEK_END)
-    said.seek(max(0, said.tell() - MOST_SAID))
-    return said.read().decode(errors="replace")
+    said.seek(max(0, said.tell() - most))
+    return said.read(most).decode(errors="replace")

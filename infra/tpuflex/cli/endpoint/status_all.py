@@ -40,11 +40,11 @@ def run_status_all(invocation: Invocation, seconds: float | None, *, tunnel: boo
         invocation.report,
         rehearsing=invocation.rehearsing,
     )
-    told = set[str]()
+    said = set[str]()
 
     def say(line: str) -> None:
-        if line not in told:  # each round connects again
-            told.add(line)
+        if line not in said:  # each round connects again
+            said.add(line)
             invocation.report(line)
 
     def connect(stack: Stack) -> Connection:

@@ -28,8 +28,8 @@ from tpuflex.cli.options import pass_invocation, stack_name, until_interrupted
     "port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Serve streamable HTTP at 127.0.0.1:PORT, for who has this run's token; 0 is any port that"
-    " is free.",
+    help="Serve streamable HTTP at 127.0.0.1:PORT to clients that have the token of this run; 0 is"
+    " any free port.",
 )
 @stack_name
 @pass_invocation
@@ -44,7 +44,7 @@ def mcp(invocation: Invocation, allow_changes: bool, port: int | None) -> None:
     Then a first call returns a plan and its hash. A second one with that hash, within 10 minutes,
     has the client ask a person to type the stack's name; the plan is made again, and the command
     runs only if it is the same, held to it. A client that cannot ask is refused. The command goes
-    on without this server, and get_operation tells how far it is. Ctrl-C ends the server.
+    on without this server, and get_operation says how far it is. Ctrl-C ends the server.
 
     Without --http, standard output is the protocol's. With it, the URL and the file of the token
     are written to standard error. Needs `pip install 'tpuflex[mcp]'`.
