@@ -200,7 +200,7 @@ LOGS: tuple[tuple[str, str, str], ...] = (
     (
         "arguments",
         "https://github.com/vllm-project/vllm/issues/27389",
-        "api_server.py: error: unrecognized arguments: /root/models/Qwen3-8B",
+        "api_server.py: error: unrecognized arguments: /models/Qwen3-8B",
     ),
     (
         "arguments",

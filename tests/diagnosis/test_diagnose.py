@@ -13,7 +13,8 @@ from tests.cli.typing import NOON
 from tests.diagnosis.conftest import Endpoint
 from tests.embedded_cloud.api import AT_ONCE, RUN_S
 from tpuflex.diagnosis.diagnose import deletions
-from tpuflex.diagnosis.judge import Certainty, Diagnosis, State
+from tpuflex.diagnosis.findings import Certainty
+from tpuflex.diagnosis.judge import Diagnosis, State
 from tpuflex.operate.endpoint_events import Event
 
 OOM = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm."

@@ -9,7 +9,8 @@ import pytest
 from tests.cli.samples import status
 from tests.cli.typing import NOON
 from tpuflex.diagnosis.classes import CLASSES, UNKNOWN
-from tpuflex.diagnosis.judge import Evidence, State, judge
+from tpuflex.diagnosis.evidence import Evidence
+from tpuflex.diagnosis.judge import State, judge
 from tpuflex.diagnosis.signs import Line
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.host.report import HostReport

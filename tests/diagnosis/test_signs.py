@@ -13,7 +13,7 @@ from watch_state import Container, Limits, Look, Server
 from tests.diagnosis.recorded import HARMLESS, LOGS
 from tpuflex.diagnosis.classes import CLASSES, UNKNOWN
 from tpuflex.diagnosis.diagnose import diagnose_log
-from tpuflex.diagnosis.judge import Certainty
+from tpuflex.diagnosis.findings import Certainty
 from tpuflex.diagnosis.signs import (
     CAUSES,
     HOST_CODES,

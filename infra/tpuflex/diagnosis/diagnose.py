@@ -13,7 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.advice import Advice
-from tpuflex.diagnosis.judge import Diagnosis, Evidence, Limits, judge, judge_lines
+from tpuflex.diagnosis.evidence import Evidence, Limits
+from tpuflex.diagnosis.judge import Diagnosis, judge, judge_lines
 from tpuflex.diagnosis.scrubber import Scrubber, scrubber_of
 from tpuflex.diagnosis.signs import SERVER_LOG, Line
 from tpuflex.doctor.check import Check

@@ -9,7 +9,8 @@ from tpuflex.advice import Advice
 from tpuflex.diagnosis.bundle import require_free, write_bundle
 from tpuflex.diagnosis.diagnose import diagnose_log, gather, judged
 from tpuflex.diagnosis.explain import Draft, explain, model_key, require_endpoint
-from tpuflex.diagnosis.judge import Diagnosis, Finding, State
+from tpuflex.diagnosis.findings import Finding
+from tpuflex.diagnosis.judge import Diagnosis, State
 from tpuflex.diagnosis.scrubber import Scrubber
 from tpuflex.files.trusted import open_regular
 from tpuflex.stack.progress import working
