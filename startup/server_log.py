@@ -97,12 +97,13 @@ def server_lines(text: str, directory: Path) -> list[str]:
     for file in directory.iterdir():
         for secret in file.read_text(encoding="utf-8", errors="replace").split():
             text = text.replace(secret, "[removed]")
-    lines = [_shortened(line.strip()) for line in text.splitlines()]
+    lines = [shortened(line.strip()) for line in text.splitlines()]
     left_out = (OF_CLIENTS, _ROUTES)
     return [line for line in lines if line and not any(each.search(line) for each in left_out)]
 
 
-def _shortened(line: str) -> str:
+def shortened(line: str) -> str:
+    """Both ends of a long ``line``, as it is searched."""
     if len(line) <= 2 * _SEARCHED_CHARACTERS:
         return line
     return f"{line[:_SEARCHED_CHARACTERS]}…{line[-_SEARCHED_CHARACTERS:]}"

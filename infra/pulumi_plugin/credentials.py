@@ -1,20 +1,19 @@
 """Texts without what looks like a credential: what a plugin, a log or another program says ends up
 on consoles, in CI logs and in reports.
 
-Others choose these texts. So no shape looks over a run of letters more than once: whether a run is
-a token is decided after it was matched.
+Others choose these texts, so no pattern may read a run of letters twice: whether a run is a token
+is decided after it was matched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from pulumi_plugin.printable import printable
 
 #: What stands in a credential's place.
 REMOVED = "[removed]"
-#: Letters of a part that no word has, and with a digit in them.
+#: Length of a part that is no word, and of one with a digit in it.
 _LONG, _LONG_WITH_DIGIT = 16, 8
 
 _SHAPES = (
@@ -24,7 +23,7 @@ _SHAPES = (
         re.DOTALL,
     ),
     re.compile(r"ya29\.[\w.-]{8,}"),  # Google OAuth access tokens
-    # What stands for the token in documentation is none: `$KEY`, or a short word.
+    # A placeholder of documentation is no token: `$KEY`, or a short word.
     re.compile(r"(?i)bearer\s+[^\s\"',$<{][^\s\"',]{7,}"),
     re.compile(r"(?i)(?<=authorization: )basic\s+[^\s\"',$<{][^\s\"',]*"),
     re.compile(r"AIza[\w-]{16,}"),  # Google API keys
@@ -49,19 +48,15 @@ _SHAPES = (
 #: Tokens of OpenAI and others, and of Hugging Face; names of models and variables begin so, too.
 _MAYBE_TOKEN = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))sk-[\w-]+|hf_[\w-]+")
 _KEY_KINDS = ("sk-proj-", "sk-ant-", "sk-svcacct-", "sk-admin-", "sk-or-")
-#: A line of a private key whose beginning the text does not have; or a digest.
+#: A line of a private key whose first line the text does not have; or a digest.
 _MAYBE_KEY_LINE = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{64}(?![A-Za-z0-9+/=])")
 
 
-def scrub(text: str, known: Iterable[str] = ()) -> str:
+def scrub(text: str) -> str:
     """``text`` as it may be shown: without what looks like a credential, and printable.
 
-    Args:
-        text: anything. A key of several lines is found as a whole alone: scrub lines together.
-        known: secrets that are removed wherever they stand, the longest first.
+    A key of several lines is only found in a text that has all of them.
     """
-    for secret in known:
-        text = text.replace(secret, REMOVED)
     return printable(without_credentials(text), lines=True)
 
 
@@ -79,7 +74,7 @@ def holds_credential(text: str) -> bool:
 
 
 def _is_token(run: str) -> bool:
-    """Whether ``run`` goes on in what nobody would read, rather than in words."""
+    """Whether what follows the prefix of ``run`` is random, rather than words."""
     body = run[3:]
     if len(body) >= _LONG and run.startswith(_KEY_KINDS):
         return True

@@ -133,7 +133,7 @@ def test_a_boot_that_failed(endpoint: Endpoint, error: str, slug: str) -> None:
     assert found.findings[0].failure.slug == slug
     assert found.findings[0].lines
     assert found.state is State.FAILS
-    assert "host report" in found.looked_at
+    assert "host report" in found.evidence.looked_at
     assert str(found.remedy)
 
 
@@ -289,8 +289,8 @@ def test_nothing_there(endpoint: Endpoint) -> None:
     found = endpoint.diagnosed()
 
     assert found.state is State.ABSENT
-    assert {"Cloud TPU", "events", "doctor"} <= {*found.looked_at} | {
-        u.source for u in found.unread
+    assert {"Cloud TPU", "events", "doctor"} <= {*found.evidence.looked_at} | {
+        u.source for u in found.evidence.unread
     }
 
 

@@ -69,7 +69,7 @@ def test_lines_that_tell_nothing(text: str) -> None:
     found = diagnose_log(text, "vllm.log")
 
     assert [each.failure for each in found.findings] == [UNKNOWN]
-    assert found.looked_at == ("vllm.log",)
+    assert found.evidence.looked_at == ("vllm.log",)
     assert found.exit_code == 1
 
 

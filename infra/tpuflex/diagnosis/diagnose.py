@@ -1,6 +1,6 @@
-"""Gathers what is known of an endpoint, from what reads it for the other commands, and judges it.
+"""Gathers what is known of an endpoint, by the functions of the other commands, and judges it.
 
-A source that cannot be read is said, and keeps no other from being read.
+A source that cannot be read is named, and keeps no other from being read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.measure.usage import settled, watch_usage
-from tpuflex.operate.endpoint_events import Event, Events, UnreadSource, events
+from tpuflex.operate.endpoint_events import Event, UnreadSource, events
 from tpuflex.operate.endpoint_status import EndpointStatus, status
 from tpuflex.operate.host_log import HostLog, Part, logs
 from tpuflex.queued_resource.outcomes import Condition
@@ -40,10 +40,9 @@ _LINES = 1000
 _PATIENCE_S = 16.0
 #: How far back what was refused is looked for.
 _LATELY = timedelta(hours=24)
-#: Conditions in which nothing of the endpoint runs, so that what would keep an `up` from succeeding
-#: is asked.
-_DOWN = (Condition.FAILED, *(Condition.NODE_MISSING, Condition.GONE))
-#: What an earlier boot came to matters as long as no other has begun.
+#: Conditions in which nothing of the endpoint runs: what may keep an `up` from succeeding is asked.
+_DOWN = (Condition.FAILED, Condition.NODE_MISSING, Condition.GONE)
+#: Conditions in which the outcome of the last boot matters: no other has begun.
 _PAST = (*_DOWN, Condition.ENDED, Condition.ORPHANED)
 
 
@@ -55,14 +54,12 @@ class Gathered:
         scrub: removes them.
         evidence: what is judged.
         status: the endpoint's status; None where it has none, or it could not be read.
-        events: what has happened lately; None where it was not asked, or not answered.
         logs: the logs that were read, by their source.
     """
 
     scrub: Scrubber
     evidence: Evidence = field(default_factory=Evidence)
     status: EndpointStatus | None = None
-    events: Events | None = None
     logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def attempt(self, source: str, read: Callable[[], T]) -> T | None:
@@ -71,23 +68,20 @@ class Gathered:
             found = read()
         except TpuflexError as error:
             unread = UnreadSource(source, self.scrub(error.brief), error.hint)
-            self._add(unread=(*self.evidence.unread, unread))
+            self.evidence = replace(self.evidence, unread=(*self.evidence.unread, unread))
             return None
         if source not in self.evidence.looked_at:
-            self._add(looked_at=(*self.evidence.looked_at, source))
+            looked_at = (*self.evidence.looked_at, source)
+            self.evidence = replace(self.evidence, looked_at=looked_at)
         return found
-
-    def _add(self, **changes: object) -> None:
-        self.evidence = replace(self.evidence, **changes)  # type: ignore[arg-type]
 
     def add_log(self, log: HostLog) -> None:
         """The lines of a log, of host and server."""
-        server = log.server
-        for source, lines in ((HOST_LOG, log.lines), (SERVER_LOG, server)):
-            self.add_lines(source, lines)
+        self.add_lines(HOST_LOG, log.lines)
+        self.add_lines(SERVER_LOG, log.server)
 
     def add_lines(self, source: str, lines: Iterable[str]) -> None:
-        """Lines of one source, unless they are known."""
+        """Lines of one source, each once if it is read twice."""
         clean = self.scrub.lines(lines)
         if not clean or self.logs.get(source) == clean:
             return
@@ -96,7 +90,7 @@ class Gathered:
         added = tuple(
             Line(each, line) for each, lines in self.logs.items() for line in lines if line.strip()
         )
-        self._add(lines=added)
+        self.evidence = replace(self.evidence, lines=added)
 
 
 def diagnose(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Diagnosis:
@@ -203,8 +197,8 @@ def _is_down(found: Gathered) -> bool:
 
 
 def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bool) -> None:
-    """What Cloud Logging keeps of the last boot; on the host itself, what that does not have: the
-    boot and the server that go on."""
+    """The log of the last boot in Cloud Logging; from the host itself what is not there yet: the
+    log of a boot and of a server that go on."""
     seen = found.evidence.slice
 
     def kept() -> HostLog | None:
@@ -269,7 +263,6 @@ def _read_refusals(cloud: Connection, found: Gathered) -> None:
     seen = found.attempt("events", lambda: events(cloud, since))
     if seen is None:
         return
-    found.events = seen
     refused: list[Line] = []
     for event in seen.events:
         if event.what in ("created", "granted"):
@@ -306,10 +299,10 @@ def deletions(events: Iterable[Event], ids: Collection[str]) -> tuple[str, ...]:
 
 
 def _checks(cloud: Connection, found: Gathered) -> tuple[Check, ...]:
-    """What the doctor finds in the way of an `up`, or what may be."""
+    """What the doctor finds that keeps an `up` from succeeding, or may."""
     listed = found.attempt(
         "doctor", lambda: [*chain(*examine_all(cloud_examinations(cloud), patience=_PATIENCE_S))]
     )
     wrong = (each for each in listed or () if each.may_be_refused)
     scrub = found.scrub
-    return tuple(replace(each, text=scrub(str(each.text)), remedy=each.remedy) for each in wrong)
+    return tuple(replace(each, text=scrub(str(each.text))) for each in wrong)

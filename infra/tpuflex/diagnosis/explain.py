@@ -6,7 +6,6 @@ lines stand between fences that they cannot close, and what comes back is only s
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from tpuflex.errors import AccessError, ApiError, UsageError
+from tpuflex.google.endpoints import is_loopback
 from tpuflex.google.http import OwnersAdapter
 from tpuflex.operate.endpoint_connection import direct_session
 from tpuflex.operate.health import read_body, response_within
@@ -114,20 +114,13 @@ def require_endpoint(url: str) -> str:
             f"A URL takes no credential: the key is read from {KEY_VARIABLE} or --key-file",
             option="--explain",
         )
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(url):
         raise UsageError(
             "Lines of a log go over https, or to this machine: http leads elsewhere",
             option="--explain",
         )
     base = url.partition("#")[0].rstrip("/")
     return base.removesuffix("/chat/completions")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def prompt(diagnosis: Diagnosis, scrub: Scrubber, fence: str) -> str:
@@ -144,7 +137,7 @@ def prompt(diagnosis: Diagnosis, scrub: Scrubber, fence: str) -> str:
         f"Rules say: {first.failure.slug} ({first.certainty.value}), {first.failure.title}"
         if first
         else "Rules found nothing wrong",
-        f"Sources read: {', '.join(diagnosis.looked_at) or 'none'}",
+        f"Sources read: {', '.join(diagnosis.evidence.looked_at) or 'none'}",
     ]
     shown = [line for each in diagnosis.findings for line in each.lines]
     rest = diagnosis.evidence.lines[-_LINES:]

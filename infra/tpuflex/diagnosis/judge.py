@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.diagnosis.evidence import Evidence
@@ -20,9 +19,6 @@ from tpuflex.diagnosis.signs import Line, found_in
 from tpuflex.errors import CapacityError, NotFoundError
 from tpuflex.host.serving import ServingPhase
 from tpuflex.queued_resource.outcomes import Condition
-
-if TYPE_CHECKING:
-    from tpuflex.operate.endpoint_events import UnreadSource
 
 
 class State(StrEnum):
@@ -48,8 +44,6 @@ class Diagnosis:
         findings: the classes that were found, the most causal first; :data:`UNKNOWN` alone where
             something is wrong and no class fits; empty where nothing is wrong.
         remedy: what to do next.
-        looked_at: the sources that were read.
-        unread: those that could not be.
         evidence: what it is drawn from.
     """
 
@@ -58,9 +52,7 @@ class Diagnosis:
     sentence: str
     findings: tuple[Finding, ...]
     remedy: Advice
-    looked_at: tuple[str, ...]
-    unread: tuple[UnreadSource, ...]
-    evidence: Evidence = field(repr=False, compare=False, default=Evidence())
+    evidence: Evidence = field(repr=False, compare=False)
 
     @property
     def exit_code(self) -> int:
@@ -84,8 +76,8 @@ class Diagnosis:
             **first,
             "next": self.remedy.for_stack(self.stack),
             "others": [each.to_json(self.stack) for each in self.findings[1:]],
-            "looked_at": list(self.looked_at),
-            "unread": [each.to_json(self.stack) for each in self.unread],
+            "looked_at": list(self.evidence.looked_at),
+            "unread": [each.to_json(self.stack) for each in self.evidence.unread],
             "exit_code": self.exit_code,
         }
 
@@ -105,16 +97,7 @@ def judge(stack: str, evidence: Evidence, advice: Advice | str = "") -> Diagnosi
     if state in (State.WAITS, State.BOOTS) and found:
         state = State.FAILS
     remedy = found[0].remedy if found else Advice.of(advice)
-    return Diagnosis(
-        stack,
-        state,
-        sentence,
-        found,
-        remedy,
-        evidence.looked_at,
-        evidence.unread,
-        evidence,
-    )
+    return Diagnosis(stack, state, sentence, found, remedy, evidence)
 
 
 def judge_lines(lines: Iterable[Line], source: str) -> Diagnosis:
@@ -123,9 +106,7 @@ def judge_lines(lines: Iterable[Line], source: str) -> Diagnosis:
     found = findings_in_lines(evidence) or (unknown(Evidence()),)
     count = len(evidence.lines)
     sentence = f"{count:,} {'line' if count == 1 else 'lines'} of {source}"
-    return Diagnosis(
-        "", State.LINES, sentence, found, found[0].remedy, evidence.looked_at, (), evidence
-    )
+    return Diagnosis("", State.LINES, sentence, found, found[0].remedy, evidence)
 
 
 def _state(evidence: Evidence) -> tuple[State, str]:

@@ -1,9 +1,9 @@
-"""Words of logs, and codes of hosts and of Google, that tell a class of failure. Pure.
+"""Words of logs, and codes of hosts and of Google, by which a class of failure is known. Pure.
 
 What has a code is read by it. What the server on a host writes is read by the host's own table
 (:mod:`tpuflex.startup.server_log`), and Google's sentences by :mod:`tpuflex.known_messages`; here
 are the classes that these mean, and words that nothing else reads. Anyone with root on a host, or
-with a say in the model's files, can write its log: nothing is decided by it.
+who can change the model's files, can write to its log: nothing is done because of it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from tpuflex import known_messages
 from tpuflex.advice import Advice
+from tpuflex.known_messages import Sentence
 from tpuflex.queued_resource.causes import Cause
-from tpuflex.startup.server_log import KINDS, OF_CLIENTS, PREFIX
+from tpuflex.startup.server_log import KINDS, OF_CLIENTS, PREFIX, shortened
 
 #: The source of what a server wrote.
 SERVER_LOG = "server log"
-#: Longer lines are searched at either end: searches take the square of a length.
-_SEARCHED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Meaning:
     """What a code, or words, mean.
 
     Attributes:
-        slug: the class of failure; empty where it is of none.
+        slug: the class of failure; empty for none.
         remedy: what to do instead of what the class says; or None.
     """
 
@@ -54,7 +54,7 @@ class Meaning:
 
 
 _SHM = Advice("raise tpuflex:serving.shm_size in the stack file, then `{up}`")
-#: Kinds of a failure, as the host reads them in the words of its server.
+#: Kinds of failure that the host tells apart by the words of its server.
 SERVER_KINDS: Mapping[str, Meaning] = {
     "arguments": Meaning("arguments"),
     "tokenizer": Meaning("tokenizer"),
@@ -67,7 +67,7 @@ SERVER_KINDS: Mapping[str, Meaning] = {
 }
 _NEW_HOST = Advice("`{reboot}` boots it again; `{up} --new-host` asks for another")
 _REPORT = Advice("report it, with what `{diagnose} --bundle FILE.tar.gz` writes")
-#: Codes of a boot's failure (docs/how-to/troubleshooting.md); of those in families, the beginning.
+#: Codes of a boot's failure (docs/how-to/troubleshooting.md); of a family of them, the beginning.
 HOST_CODES: Mapping[str, Meaning] = {
     "capacity": Meaning("disk"),
     "chat-template": Meaning(
@@ -124,16 +124,16 @@ CAUSES: Mapping[Cause, Meaning] = {
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Words that tell a class.
+    """Words by which a class is known.
 
     Attributes:
         slug: the class.
-        words: a regular expression.
+        words: what finds them in a line.
         times: how many lines have to have them; a single one may be harmless.
     """
 
     slug: str
-    words: re.Pattern[str]
+    words: re.Pattern[str] | Sentence
     times: int = 1
 
 
@@ -143,16 +143,14 @@ def _sign(slug: str, words: str, times: int = 1) -> Sign:
 
 #: In any log. The first that a line has counts.
 SIGNS = (
+    Sign("stock-out", known_messages.OUT_OF_CAPACITY),
     _sign("secure-boot", r"constraints/compute\.requireShieldedVm"),
     _sign(
         "guest-attributes",
         r"disableGuestAttributesAccess|guest attribute \S*\s?could not be written \(HTTP 403\)"
         r"|403 Forbidden.*/guest-attributes/",
     ),
-    _sign(
-        "api-not-enabled",
-        r"SERVICE_DISABLED|accessNotConfigured|API has not been used in project",
-    ),
+    Sign("api-not-enabled", known_messages.API_DISABLED),
     _sign(
         "gated-model",
         r"GatedRepoError|[Cc]annot access gated repo|Access to model \S+ is restricted"
@@ -192,7 +190,6 @@ SIGNS = (
         r"|EngineDeadError|Engine core initialization failed|OOMKilled|exited with code 137",
     ),
 )
-_SENTENCES = (("stock-out", known_messages.OUT_OF_CAPACITY),)
 #: What a host's watch writes once its server serves, for the first time or again.
 _SERVES = re.compile(r"^\S+Z watch: serving\b")
 #: What the watch says of a server that is being started again, by docker or by itself.
@@ -209,11 +206,11 @@ _KIND_WORDS = tuple((kind, re.compile(words)) for kind, words, _ in KINDS)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A class that lines tell.
+    """A class that was found in lines.
 
     Attributes:
         meaning: the class, and its remedy.
-        lines: those that tell it, in their order.
+        lines: those that show it, in their order.
     """
 
     meaning: Meaning
@@ -221,7 +218,7 @@ class Found:
 
 
 def meaning_of_code(error: str) -> Meaning | None:
-    """What the code at the begin of a host's ``error`` means; None for one that is not known."""
+    """What the code that a host's ``error`` begins with means; None for one that is not known."""
     code = error.partition(":")[0].strip()
     if code in HOST_CODES:
         return HOST_CODES[code]
@@ -230,41 +227,39 @@ def meaning_of_code(error: str) -> Meaning | None:
 
 
 def meaning_of_refusal(text: str, otherwise: str) -> Meaning:
-    """What Google's ``text`` about a refusal means: of the class ``otherwise`` where no words of it
-    tell a finer one."""
-    return next(
-        (Meaning(sign.slug) for sign in SIGNS if sign.words.search(text)), Meaning(otherwise)
-    )
+    """What Google's ``text`` about a refusal means: the class ``otherwise`` unless its words are
+    those of a finer one."""
+    sign = _sign_in(text)
+    return Meaning(otherwise if sign is None else sign.slug)
 
 
 def found_in(lines: Iterable[Line]) -> tuple[Found, ...]:
-    """The classes that ``lines`` tell by their words, each once, in the order in which they were
-    met."""
+    """The classes that the words of ``lines`` are of, each once, in order of its first line."""
     by_meaning: dict[Meaning, list[Line]] = {}
-    rare: dict[Sign, list[Line]] = {}
+    repeated: dict[Sign, list[Line]] = {}
     for line in lines:
-        for told in _told_by(line):
-            if isinstance(told, Sign) and told.times > 1:
-                rare.setdefault(told, []).append(line)
+        for said in _read(line):
+            if isinstance(said, Sign) and said.times > 1:
+                repeated.setdefault(said, []).append(line)
             else:
-                meaning = Meaning(told.slug) if isinstance(told, Sign) else told
+                meaning = Meaning(said.slug) if isinstance(said, Sign) else said
                 by_meaning.setdefault(meaning, []).append(line)
-    for sign, those in rare.items():
-        if len(those) >= sign.times:
-            by_meaning.setdefault(Meaning(sign.slug), []).extend(those)
-    return tuple(Found(meaning, tuple(those)) for meaning, those in by_meaning.items())
+    for sign, alike in repeated.items():
+        if len(alike) >= sign.times:
+            by_meaning.setdefault(Meaning(sign.slug), []).extend(alike)
+    return tuple(Found(meaning, tuple(alike)) for meaning, alike in by_meaning.items())
 
 
 def since_it_served(lines: Iterable[Line]) -> tuple[Line, ...]:
-    """``lines`` without those before the last one of their source by which the server serves:
-    what they tell is over."""
+    """``lines`` without those that came, in the same source, before the last one that says that
+    the server serves: what they show is over."""
     kept: dict[str, list[Line]] = {}
     for line in lines:
         here = kept.setdefault(line.source, [])
         if _SERVES.search(line.text):
             here.clear()
         here.append(line)
-    return tuple(line for those in kept.values() for line in those)
+    return tuple(chain.from_iterable(kept.values()))
 
 
 def says_started_again(reason: str) -> bool:
@@ -277,11 +272,15 @@ def words_of(line: Line) -> str:
     return PREFIX.sub("", _BEGIN.sub("", line.text.removeprefix("  | ")))
 
 
-def _told_by(line: Line) -> Iterator[Meaning | Sign]:
-    """What one line tells; at most one thing."""
+def _sign_in(text: str) -> Sign | None:
+    return next((sign for sign in SIGNS if sign.words.search(text)), None)
+
+
+def _read(line: Line) -> Iterator[Meaning | Sign]:
+    """What one line says, if anything."""
     if OF_CLIENTS.search(line.text):
         return
-    text = _shortened(line.text)
+    text = shortened(line.text)
     if (failed := _FAILED.match(text)) and (meaning := meaning_of_code(failed[1])) is not None:
         if meaning.slug:
             yield meaning
@@ -292,17 +291,5 @@ def _told_by(line: Line) -> Iterator[Meaning | Sign]:
         if (kind != "shared memory" or line.source == SERVER_LOG) and pattern.search(words):
             yield SERVER_KINDS[kind]
             return
-    for slug, sentence in _SENTENCES:
-        if sentence.search(text):
-            yield Meaning(slug)
-            return
-    for sign in SIGNS:
-        if sign.words.search(text):
-            yield sign
-            return
-
-
-def _shortened(line: str) -> str:
-    if len(line) <= 2 * _SEARCHED:
-        return line
-    return f"{line[:_SEARCHED]}…{line[-_SEARCHED:]}"
+    if (sign := _sign_in(text)) is not None:
+        yield sign

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from pulumi_plugin.credentials import REMOVED
 from tpuflex.errors import Finding, Position
 
 _DEEPEST = 32
@@ -25,7 +26,6 @@ MOST_VALUES = 20_000
 #: Keys of a stack file whose values Pulumi has encrypted, or encrypts with.
 _CIPHERTEXTS = ("secure", "encryptionsalt", "encryptedkey")
 _IN_COMMENT = re.compile(rf"#.*?(?:{'|'.join(_CIPHERTEXTS)})['\"]?\s*:.*")
-_REMOVED = "[removed]"
 
 _WRITE_OUT = "Write the values out instead of using aliases."
 
@@ -103,8 +103,8 @@ def read_yaml(text: str) -> Document:
 
 
 def without_ciphertexts(text: str) -> str:
-    """A stack file to show to others: without what Pulumi has encrypted, or encrypts with. Of a
-    text that cannot be read as YAML nothing is left but that it cannot."""
+    """A stack file to show to others: without what Pulumi has encrypted, or encrypts with. A text
+    that cannot be read as YAML is withheld as a whole."""
     try:
         read_yaml(text)
         node = yaml.compose(text, yaml.SafeLoader)
@@ -114,13 +114,13 @@ def without_ciphertexts(text: str) -> str:
     for begin, end in sorted(_ciphertext_spans(node)) if node is not None else ():
         if begin >= at:  # not within the one before
             line_end = "\n" if text[end - 1] == "\n" else ""  # of a text of several lines
-            shown += [text[at:begin], _REMOVED, line_end]
+            shown += [text[at:begin], REMOVED, line_end]
             at = end
-    return _IN_COMMENT.sub(f"# {_REMOVED}", "".join((*shown, text[at:])))
+    return _IN_COMMENT.sub(f"# {REMOVED}", "".join((*shown, text[at:])))
 
 
 def _ciphertext_spans(root: yaml.Node) -> Iterator[tuple[int, int]]:
-    """Where the values of such keys stand, each once; one that is an alias, where it is named."""
+    """Where the values of such keys begin and end, each once; of an alias, where its anchor is."""
     left, seen = [root], set()
     while left:
         node = left.pop()

@@ -135,10 +135,10 @@ def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
             output.result(f"    -> {_text(invocation, each.remedy)}", hanging="       ")
     if first is None or first.failure.slug == "unknown":
         output.result()
-        output.result(f"Looked at: {', '.join(diagnosis.looked_at) or 'nothing'}.")
-    for unread in diagnosis.unread:
+        output.result(f"Looked at: {', '.join(diagnosis.evidence.looked_at) or 'nothing'}.")
+    for unread in diagnosis.evidence.unread:
         output.progress(f"Not read: {unread.source}: {unread.why}")
-    hints = (_text(invocation, unread.hint) for unread in diagnosis.unread)
+    hints = (_text(invocation, unread.hint) for unread in diagnosis.evidence.unread)
     for hint in dict.fromkeys(filter(None, hints)):
         output.progress(hint)
 
