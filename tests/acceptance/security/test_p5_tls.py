@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 
 from tests.security.certificates import certificate
@@ -20,7 +19,7 @@ from tests.startup.cloud import FILES, VERSION, Handler, Server
 from tests.startup.host import StartupHost, StartupRun
 from tests.unit.stack_sections import sections
 from tpuflex.boot.certificate import read_certificate
-from tpuflex.errors import ApiError, SettingsError
+from tpuflex.errors import AccessError, ApiError, SettingsError
 from tpuflex.naming import Names
 from tpuflex.operate.endpoint_connection import session, tls_session
 from tpuflex.operate.question import Question, stream_answer
@@ -176,7 +175,7 @@ def test_ask_sends_no_key_in_clear(endpoint: str) -> None:
     settings = parse(sections({"secrets": {"tls_certificate_version": 2}}), "test")
     stack = SimpleNamespace(settings=settings, names=Names("p", "s", "e"))
     cloud: Any = SimpleNamespace(stack=stack, secrets=None)
-    with pytest.raises(click.UsageError, match="in clear"):
+    with pytest.raises(AccessError, match="in clear"):
         session(cloud, endpoint)
 
 
