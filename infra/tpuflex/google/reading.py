@@ -103,7 +103,9 @@ def read_all(
     outcomes = [_begin(name, read) for name, read in reads]
     for outcome in outcomes:
         wait([outcome], timeout=max(0.0, give_up - time.monotonic()))
-    return tuple(outcome.result() if outcome.done() else _endless(patience) for outcome in outcomes)
+    return tuple(
+        outcome.result() if outcome.done() else _unanswered(patience) for outcome in outcomes
+    )
 
 
 def _begin(name: str, read: Callable[[], T]) -> Future[T | Unread]:
@@ -119,7 +121,7 @@ def _begin(name: str, read: Callable[[], T]) -> Future[T | Unread]:
     return outcome
 
 
-def _endless(patience: float) -> Unread:
+def _unanswered(patience: float) -> Unread:
     why = f"no answer within {patience:g} s"
     remedy = "Run it again; if it stays so, look at the network and its proxy."
     return Unread(why, remedy, error=ApiError(why, hint=remedy))

@@ -165,7 +165,7 @@ def _failed(kinds: Mapping[str, int]) -> str:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether the first line is the beginning of a run of ours."""
+    """Whether the first line is that of a file of `bench run`."""
     try:
         with open_regular(path) as file:
             first = json.loads(file.readline(_LARGEST))

@@ -180,11 +180,15 @@ def _healthy(server: ServerClient) -> Check:
     try:
         code = server.code("/health")
     except ApiError as error:
-        down = isinstance(error, ServerDownError)
-        return Check.failed(name, error.message, _DOWN if down else NO_ANSWER)
+        return _no_answer(name, error)
     if code != 200:
         return Check.failed(name, f"/health answers {code}", NO_ANSWER)
     return Check(name, Standing.OK, "/health answers 200")
+
+
+def _no_answer(name: str, error: ApiError) -> Check:
+    down = isinstance(error, ServerDownError)
+    return Check.failed(name, error.message, _DOWN if down else NO_ANSWER)
 
 
 def _model(server: ServerClient) -> Check:
@@ -194,8 +198,7 @@ def _model(server: ServerClient) -> Check:
     except AccessError as error:
         return Check.of(name, error)
     except ApiError as error:
-        down = isinstance(error, ServerDownError)
-        return Check.failed(name, error.message, _DOWN if down else NO_ANSWER)
+        return _no_answer(name, error)
     served = next((model for model in models if model.id == server.model), None)
     if served is None:
         others = ", ".join(model.id for model in models[:5]) or "nothing"

@@ -173,8 +173,8 @@ class StackSettings(Frozen):
     default."""
 
     monitoring: MonitoringSettings = MonitoringSettings()
-    """How the endpoint is watched: whether its metrics are in Cloud Monitoring, and from where on
-    alerts fire."""
+    """How the endpoint is watched: whether its metrics are in Cloud Monitoring, and the limits
+    beyond which alerts fire."""
 
     labels: Annotated[
         dict[LabelKey, LabelValue],

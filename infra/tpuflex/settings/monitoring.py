@@ -68,7 +68,7 @@ class PhaseLimits(Frozen):
 
 
 class AlertThresholds(Frozen):
-    """From where on alerts fire, wherever they are evaluated."""
+    """The limits beyond which alerts fire, wherever they are evaluated."""
 
     kv_use: Share = 0.85
     """Share of the KV cache in use, while requests wait or are preempted."""
@@ -88,10 +88,10 @@ class AlertThresholds(Frozen):
     alert fires about where the 95th percentile passes the limit."""
 
     first_token_long: Window = timedelta(minutes=30)
-    """The long window that the share must be exceeded in, and the short one too."""
+    """The long window. The share has to be exceeded in both windows."""
 
     first_token_short: Window = timedelta(minutes=5)
-    """The short window, by which the alert clears soon after the cause is mended."""
+    """The short window. By it the alert clears soon after the cause is mended."""
 
     first_token_requests: int = Field(default=20, ge=1, le=1_000_000)
     """Requests in the long window without which their share says nothing."""
@@ -135,7 +135,7 @@ class MonitoringSettings(Frozen):
     deleted."""
 
     thresholds: AlertThresholds = AlertThresholds()
-    """From where on alerts fire."""
+    """The limits beyond which alerts fire."""
 
 
 def monitoring_findings(

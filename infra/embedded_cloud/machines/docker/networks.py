@@ -132,11 +132,11 @@ def in_own_network(container: Container, doors: Sequence[tuple[socket.socket, in
 def in_network_of(other: Container, container: Container) -> list[str]:
     """The command that runs ``container``'s command in the network of ``other``, which runs.
 
-    Raises:
-        DockerError: it has a network of its own, which is not there yet, or no more.
-
     That is entered before the mounts of ``container`` are: from within its user namespace, another
     one's network could not be.
+
+    Raises:
+        DockerError: ``other`` has a network of its own, which is not there yet, or no longer.
     """
     import psutil
 

@@ -1,8 +1,8 @@
 """Dashboards of Cloud Monitoring v1. Nothing draws them here.
 
 Names and defaults of answers as recorded in GoogleCloudPlatform/k8s-config-connector,
-``mockgcp/mockmonitoring/testdata/dashboard``: a dashboard's name has the project's number, whoever
-asks by its id, and what is zero or empty is not in an answer.
+``mockgcp/mockmonitoring/testdata/dashboard``: a dashboard's name has the project's number, also
+where it is asked for by the project's id, and what is zero or empty is not in an answer.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _default(root: Path, stack: str, stamp: str) -> Path:
 
 
 def show_benchmark(output: Output, found: Benchmark) -> None:
-    """Print the points, and what is to be said of them."""
+    """Print the points, with remarks on them below."""
     output.document(found.to_json())
     server = found.run.server
     chips = f" on {server.accelerator}" if server.accelerator else ""
