@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from tpuflex.alerts.conditions import Compared, ShareAbove, parts_of
 from tpuflex.alerts.promql import Dialect, gauge, prometheus, value_of
 from tpuflex.alerts.rules import AlertRule
-from tpuflex.alerts.signals import GENERATED, KV_USE, PREEMPTIONS, RUNNING, TTFT, UP, WAITING
+from tpuflex.alerts.signals import (
+    GENERATED,
+    KV_USE,
+    PREEMPTIONS,
+    PROMPT,
+    RUNNING,
+    SUCCEEDED,
+    TTFT,
+    UP,
+    WAITING,
+)
 from tpuflex.duration import format_duration
 
 #: Version of the dashboard's schema, which Grafana 10 and later read.
@@ -132,7 +142,7 @@ def _panels(rules: Sequence[AlertRule], stack: str, dialect: Dialect) -> Iterato
         "short",
         (
             ("generated", _rate(dialect, GENERATED.prometheus)),
-            ("prompt", _rate(dialect, "vllm:prompt_tokens_total")),
+            ("prompt", _rate(dialect, PROMPT.prometheus)),
             ("prompt, from the prefix cache", _rate(dialect, "vllm:prefix_cache_hits_total")),
         ),
     )
@@ -154,7 +164,7 @@ def _panels(rules: Sequence[AlertRule], stack: str, dialect: Dialect) -> Iterato
     yield Panel("In the queue", "s", _quantiles(dialect, "vllm:request_queue_time_seconds"))
     yield Panel("Whole answer", "s", _quantiles(dialect, "vllm:e2e_request_latency_seconds"))
     yield Panel("Preemptions a second", "short", (("", _rate(dialect, PREEMPTIONS.prometheus)),))
-    ended = dialect.select("vllm:request_success_total")
+    ended = dialect.series(SUCCEEDED)
     yield Panel(
         "Requests ended a second",
         "short",

@@ -86,6 +86,11 @@ GENERATED = Signal(
     "generation_tokens",
     words=("token", "tokens"),
 )
+#: Tokens of prompts, and requests that have ended: no rule is about them, dashboards show them.
+PROMPT = Signal("prompt_tokens", Kind.COUNTER, "vllm:prompt_tokens_total", "prompt_tokens")
+SUCCEEDED = Signal(
+    "requests_succeeded", Kind.COUNTER, "vllm:request_success_total", "requests_succeeded"
+)
 #: Seconds to a request's first token, from its arrival at the server.
 TTFT = Signal(
     "time_to_first_token",

@@ -16,6 +16,15 @@ from pulumi_gcp import monitoring
 from tpuflex.alerts.conditions import Compared, Condition, Part, ShareAbove, parts_of
 from tpuflex.alerts.promql import Dialect, cloud_monitoring, gauge, promql, value_of
 from tpuflex.alerts.rules import AlertRule
+from tpuflex.alerts.signals import (
+    GENERATED,
+    IN_FLIGHT,
+    PROMPT,
+    RUNNING,
+    SUCCEEDED,
+    WAITING,
+    Signal,
+)
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.ownership import labels
 from tpuflex.duration import google_duration
@@ -30,6 +39,8 @@ SEVERITIES = {"page": "CRITICAL", "ticket": "WARNING"}
 _COLUMNS = 48
 _WIDTH, _HEIGHT = 24, 16
 _HEAD_HEIGHT = 8
+#: What the rates of a chart are taken over: a few points.
+_RATE_WINDOW = "5m"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +71,7 @@ class MonitoringArgs:
 
 class Monitoring(pulumi.ComponentResource):
     """An alert policy per rule that Cloud Monitoring can judge, and a dashboard of what they look
-    at.
+    at and of the traffic.
 
     The metrics need not exist yet: they come with the first point that a host writes.
 
@@ -163,7 +174,8 @@ def documentation(rule: AlertRule, names: Names, model: str) -> str:
 def layout(
     judged: Mapping[AlertRule, Condition], dialect: Dialect, names: Names, model: str
 ) -> dict[str, Any]:
-    """The tiles of the dashboard: a chart for each rule, of what its condition compares.
+    """The tiles of the dashboard: a chart for each rule, of what its condition compares, and those
+    of the traffic.
 
     Nothing in it is zero or empty: Cloud Monitoring answers without that, and each preview would
     show a change.
@@ -174,13 +186,31 @@ def layout(
         "height": _HEAD_HEIGHT,
         "widget": {"text": {"content": text + "`tpuflex alerts` and `tpuflex metrics` say more."}},
     }
-    charts = [
-        _placed(
-            index, {"title": f"{rule.name}: {rule.summary}", "xyChart": _chart(condition, dialect)}
-        )
-        for index, (rule, condition) in enumerate(judged.items())
+    charts = {
+        f"{rule.name}: {rule.summary}": _chart(condition, dialect)
+        for rule, condition in judged.items()
+    } | _traffic(dialect)
+    placed = [
+        _placed(index, {"title": title, "xyChart": chart})
+        for index, (title, chart) in enumerate(charts.items())
     ]
-    return {"columns": _COLUMNS, "tiles": [head, *charts]}
+    return {"columns": _COLUMNS, "tiles": [head, *placed]}
+
+
+def _traffic(dialect: Dialect) -> dict[str, dict[str, Any]]:
+    """Title -> chart of what the endpoint does, whether or not a rule is about it."""
+
+    def rate(signal: Signal) -> str:
+        return dialect.merged(signal, f"rate({dialect.series(signal)}[{_RATE_WINDOW}])")
+
+    shown = {
+        "Requests in flight, running and waiting": [
+            gauge(each, dialect) for each in (IN_FLIGHT, RUNNING, WAITING)
+        ],
+        "Tokens a second, generated and of prompts": [rate(GENERATED), rate(PROMPT)],
+        "Requests ended a second": [rate(SUCCEEDED)],
+    }
+    return {title: {"dataSets": [_line(each) for each in of]} for title, of in shown.items()}
 
 
 def _placed(index: int, widget: dict[str, Any]) -> dict[str, Any]:
@@ -199,12 +229,13 @@ def _chart(condition: Condition, dialect: Dialect) -> dict[str, Any]:
     drawn = shares or limited or parts
     limits = dict.fromkeys(each.limit for each in limited if each in drawn)
     return {
-        "dataSets": [
-            {"plotType": "LINE", "timeSeriesQuery": {"prometheusQuery": _curve(each, dialect)}}
-            for each in drawn
-        ],
+        "dataSets": [_line(_curve(each, dialect)) for each in drawn],
         **({"thresholds": [{"value": limit} for limit in limits]} if limits else {}),
     }
+
+
+def _line(query: str) -> dict[str, Any]:
+    return {"plotType": "LINE", "timeSeriesQuery": {"prometheusQuery": query}}
 
 
 def _curve(part: Part, dialect: Dialect) -> str:
