@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tpuflex.alerts.conditions import Compared, ShareAbove, parts_of, signals_of
+from tpuflex.alerts.conditions import ShareAbove, parts_of, signals_of
 from tpuflex.alerts.grafana import dashboard
 from tpuflex.alerts.prometheus import job_of, prometheus_rules, prometheus_text
 from tpuflex.alerts.promql import cloud_monitoring, promql
 from tpuflex.alerts.rules import AlertRule, alert_rules
-from tpuflex.alerts.signals import RUN_SECONDS_LEFT, SPENT_USD
+from tpuflex.alerts.signals import RUN_SECONDS_LEFT, SPENT_USD, Signal
 from tpuflex.duration import format_duration
 from tpuflex.errors import UsageError
 from tpuflex.settings.load import load_stack_file
@@ -73,12 +73,10 @@ def test_each_rule_has_a_page(name: str) -> None:
     assert "**Mended when" in text
 
 
-def limit_of(rule: AlertRule, **where: object) -> float | None:
-    (found,) = (
-        each
-        for each in parts_of(rule.condition)
-        if isinstance(each, Compared) and each.signal is where["signal"]
-    )
+def limit_of(stack: StackSettings, name: str, signal: Signal) -> float | None:
+    """What the rule of that name compares ``signal`` with."""
+    (rule,) = (each for each in alert_rules(stack) if each.name == name)
+    (found,) = (each for each in parts_of(rule.condition) if each.signal is signal)
     return found.limit
 
 
@@ -96,8 +94,7 @@ def test_a_short_run_ends_soon_only_at_its_end() -> None:
     hours = timedelta(hours=1)
 
     def seconds(stack: StackSettings) -> float | None:
-        rules = {rule.name: rule for rule in alert_rules(stack)}
-        return limit_of(rules["RunEndsSoon"], signal=RUN_SECONDS_LEFT)
+        return limit_of(stack, "RunEndsSoon", RUN_SECONDS_LEFT)
 
     assert seconds(settings()) == 6 * 3600
     assert seconds(settings(run=4 * hours)) == 3600
@@ -108,8 +105,7 @@ def test_the_cost_cap_is_the_nearest_that_is_written() -> None:
     """A cap for alerts comes before the budget of a run, and that before what its chips cost."""
 
     def cap(stack: StackSettings) -> float | None:
-        rules = {rule.name: rule for rule in alert_rules(stack)}
-        return limit_of(rules["CostCapReached"], signal=SPENT_USD)
+        return limit_of(stack, "CostCapReached", SPENT_USD)
 
     plain = settings()
     budget = plain.budget.model_copy(update={"per_run_usd": Decimal(700)})
@@ -137,6 +133,19 @@ def test_a_rule_file_is_about_one_job() -> None:
         assert rule["annotations"]["summary"] == RULES[rule["alert"]].summary
         assert "tpuflex " in rule["annotations"]["next"]
         assert "--stack prod" in rule["annotations"]["next"]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_head_of_a_rule_file_can_be_copied(scheme: str) -> None:
+    """Without its comment signs it is a configuration of Prometheus, which trusts the stack's
+    certificate where the server has one."""
+    text = prometheus_text(RULES.values(), "prod", "vllm", f"{scheme}://A:8000/v1")
+    head = "\n".join(line[2:] for line in text.splitlines() if line.startswith("#   "))
+    (job,) = yaml.safe_load(head)["scrape_configs"]
+
+    assert (job["scheme"], job["static_configs"]) == (scheme, [{"targets": ["A:8000"]}])
+    assert ("tls_config" in job) is (scheme == "https")
+    assert job["authorization"] == {"credentials_file": "/etc/prometheus/vllm.key"}
 
 
 def test_the_same_rules_in_cloud_monitoring() -> None:

@@ -19,20 +19,24 @@ INTERVAL = "10s"
 _JOB = re.compile(r"[A-Za-z0-9_][\w./:-]{0,199}", re.ASCII)
 _HEAD = """\
 # Alert rules of stack {stack} for Prometheus, written by `tpuflex alerts prometheus`.
-# They are about the targets of the job {job}, which prometheus.yml collects so:
+# They watch the targets of the job {job}, which prometheus.yml scrapes like this:
 #
 #   scrape_configs:
 #     - job_name: {job}
 #       scrape_interval: {interval}
 #       scheme: {scheme}
-#       authorization:
+{tls}#       authorization:
 #         credentials_file: /etc/prometheus/{job}.key  # its mode is 0600
 #       static_configs:
 #         - targets: ["{target}"]
 #
-# The key in that file may read /metrics and nothing else, where tpuflex:secrets.metrics_key_version
-# makes one. What Prometheus cannot see ({unseen})
-# is watched by `tpuflex alerts`.
+# That file has the stack's metrics key, which opens /metrics and nothing else:
+# tpuflex:secrets.metrics_key_version makes one. What Prometheus cannot see is watched by
+# `tpuflex alerts`: {unseen}.
+"""
+_TLS = """\
+#       tls_config:
+#         ca_file: /etc/prometheus/{job}.pem  # the stack's certificate
 """
 
 
@@ -94,7 +98,13 @@ def prometheus_text(rules: Iterable[AlertRule], stack: str, job: str, server: st
     unseen = ", ".join(rule.name for rule in rules if rule.prometheus_condition is None)
     scheme, _, target = server.removesuffix("/v1").partition("://")
     head = _HEAD.format(
-        stack=stack, job=job, interval=INTERVAL, scheme=scheme, target=target, unseen=unseen
+        stack=stack,
+        job=job,
+        interval=INTERVAL,
+        scheme=scheme,
+        tls=_TLS.format(job=job) if scheme == "https" else "",
+        target=target,
+        unseen=unseen,
     )
     document = prometheus_rules(rules, stack, job)
     return head + yaml.dump(document, Dumper=_Blocks, sort_keys=False, width=100)

@@ -38,15 +38,15 @@ from tpuflex.settings.monitoring import first_token_edge
 
 Severity = Literal["page", "ticket"]
 
-#: In which time preemptions count, and how long the KV cache has to be full.
+#: The time in which preemptions count, and for which the KV cache has to be full.
 _PREEMPTED_IN = timedelta(minutes=5)
 _FULL_FOR = timedelta(minutes=1)
-#: How long what is counted in a window has to stay so: a server that was just found has no past.
+#: How long a count over a window has to stay the same: the first looks at a server have no past.
 _STILL_FOR = timedelta(minutes=1)
 #: The same of a share: what `rate` adds to a counter's first samples is half of what comes between
 #: two of them, so that after ten it is below 5 %.
 _SETTLED_FOR = timedelta(minutes=2)
-#: What is left of a run when its end is near, and of a short one which part of it.
+#: A run ends soon when so much of it is left, or a quarter of it where that is less.
 _RUN_ENDS_WITHIN = timedelta(hours=6)
 _PART_OF_A_RUN = 4
 

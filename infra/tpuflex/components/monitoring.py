@@ -63,7 +63,7 @@ class MonitoringArgs:
     """The rules, those among them that Cloud Monitoring can judge."""
 
     notification_channels: tuple[str, ...]
-    """Whom Google tells: channels that are there, by their full names."""
+    """Full names of the channels that Google notifies; they exist already."""
 
     labels: pulumi.Input[Mapping[str, str]] | None
     """Labels of the user's."""
@@ -159,7 +159,7 @@ def held(rule: AlertRule) -> timedelta:
 
 
 def documentation(rule: AlertRule, names: Names, model: str) -> str:
-    """What is in a notification: what is so, what to type next, and where more is written."""
+    """The text of a notification: what is wrong, what to type next, and which page says more."""
     advice = rule.next.for_stack(names.stack)
     part = "Cloud Monitoring sees a part of that; `tpuflex alerts` sees all of it.\n\n"
     return (

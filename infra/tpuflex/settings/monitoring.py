@@ -1,4 +1,5 @@
-"""What a stack file says about watching the endpoint: when an alert fires."""
+"""What a stack file says about watching the endpoint: whether its metrics go to Cloud Monitoring,
+and when an alert fires."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ Held = Annotated[Duration, bounded(least=(timedelta(seconds=10), "look twice"), 
 Window = Annotated[
     Duration, bounded(least=(timedelta(minutes=2), "have two values a minute apart"), most=_DAY)
 ]
-#: Edges of vLLM's histogram of times to the first token, in seconds. It counts none apart that
-#: comes later than the last of them.
+#: Edges of vLLM's histogram of times to the first token, in seconds. All that comes later than the
+#: last of them is one bucket.
 TTFT_EDGES = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5),
     *(10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
@@ -81,11 +82,11 @@ class AlertThresholds(Frozen):
     histogram that is no lower: 1 for 0.8."""
 
     first_token_very_slow: FirstToken = 2.0
-    """Seconds to the first token that wake somebody. The edge for 2 is 2.5."""
+    """Seconds to the first token for which somebody is paged. The edge for 2 is 2.5."""
 
     first_token_share: Share = 0.05
-    """Share of the requests that may be slower, and of those that may be much slower. With 0.05 an
-    alert fires about where the 95th percentile passes the limit."""
+    """Share of the requests that may be slower than either limit. With 0.05 an alert fires about
+    where the 95th percentile passes the limit."""
 
     first_token_long: Window = timedelta(minutes=30)
     """The long window. The share has to be exceeded in both windows."""
@@ -94,7 +95,7 @@ class AlertThresholds(Frozen):
     """The short window. By it the alert clears soon after the cause is mended."""
 
     first_token_requests: int = Field(default=20, ge=1, le=1_000_000)
-    """Requests in the long window without which their share says nothing."""
+    """How many requests the long window must have for their share to count."""
 
     no_tokens_for: Window = timedelta(minutes=3)
     """How long no token is generated while requests are in flight."""
@@ -130,8 +131,8 @@ class MonitoringSettings(Frozen):
         tuple[NotificationChannel, ...],
         Remedy("Write projects/PROJECT/notificationChannels/NUMBER, at most 16 of them."),
     ] = Field(default=(), max_length=MOST_CHANNELS)
-    """Notification channels of yours, `projects/PROJECT/notificationChannels/NUMBER`, that Google
-    tells when an alert of its policies opens and closes. They are neither made, changed nor
+    """Your notification channels, `projects/PROJECT/notificationChannels/NUMBER`, which Google
+    notifies when an incident of the policies opens and closes. They are neither made, changed nor
     deleted."""
 
     thresholds: AlertThresholds = AlertThresholds()
@@ -198,7 +199,7 @@ def _policy_findings(monitoring: MonitoringSettings) -> Iterator[Finding]:
     if channels and not monitoring.alert_policies:
         yield Finding(
             "tpuflex:monitoring.notification_channels",
-            "no policy of the stack would tell them anything",
+            "no policy of the stack would notify them",
             "Write alert_policies: true, or leave them out.",
         )
     if twice := [each for each in dict.fromkeys(channels) if channels.count(each) > 1]:
