@@ -75,8 +75,8 @@ def test_a_log_that_tells_nothing(type_in: TypeIn, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--model", "m"), "are of --explain"),
-        (("--file", "x.log", "--bundle", "b.tar.gz"), "--bundle is of a stack"),
+        (("--model", "m"), "need --explain"),
+        (("--file", "x.log", "--bundle", "b.tar.gz"), "--bundle packs what was read of a stack"),
         (("--bundle", "b.zip"), "should end in .tar.gz"),
         (("--explain", "http://example.com/v1"), "https, or to this machine"),
         (("--explain", "https://jo:key@example.com/v1"), "takes no credential"),

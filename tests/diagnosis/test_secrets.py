@@ -143,12 +143,12 @@ def test_a_bundle_is_its_owners_alone(leaking: Endpoint, tmp_path: Path) -> None
     link = tmp_path / "link.tgz"
     link.symlink_to(tmp_path / "nowhere.tgz")
     for taken in (path, link):
-        with pytest.raises(UsageError, match="there already"):
+        with pytest.raises(UsageError, match="is not replaced"):
             require_free(taken)
-        with pytest.raises(UsageError, match="there already"):
+        with pytest.raises(UsageError, match="is not replaced"):
             write_bundle(leaking.cloud, found, diagnosis, taken)
     assert not (tmp_path / "nowhere.tgz").exists()
-    with pytest.raises(UsageError, match="no directory"):
+    with pytest.raises(UsageError, match="not a directory"):
         require_free(tmp_path / "no" / "b.tgz")
     with pytest.raises(UsageError, match="end in"):
         require_free(tmp_path / "b.zip")

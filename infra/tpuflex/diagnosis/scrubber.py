@@ -1,4 +1,4 @@
-"""What may leave this machine, or be shown to many: texts and documents without secrets."""
+"""Texts and documents without secrets, as they may leave this machine or be shown to others."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tpuflex.settings.secret_shapes import names_secret
 if TYPE_CHECKING:
     from tpuflex.stack.connection import Connection
 
-#: More names of variables whose values are secrets; PWD is none.
+#: More names of variables than settings refuse: to remove too much does no harm here. PWD is none.
 _SECRET_VARIABLE = re.compile(r"(?:TOKENS|KEYS|SECRETS|_PASS|_PWD?|_AUTH)$", re.IGNORECASE)
-#: Named as if it held one, and it has a path.
+#: Named as if they held a secret; they hold a path.
 _PATHS = ("GOOGLE_APPLICATION_CREDENTIALS",)
 _FILE = "_FILE"
 #: Base64 as it stands in URLs and in JSON web tokens.
 _URL_SAFE = str.maketrans("+/", "-_")
-#: Shorter words are no secrets: they would be removed everywhere. A shorter value as a whole is one
-#: down to the second length, where it is no mere word or number, and nothing goes on beside it.
+#: Shorter words are no secrets: they would be removed everywhere. A whole value may be as short as
+#: the second length, if it is neither a word nor a number; it is removed where it stands alone.
 _SHORTEST, _SHORTEST_WHOLE = 8, 5
 #: Bytes of a file with a secret that are read.
 _LARGEST = 64 * 1024
-#: Letters of a line of a log that are looked at, and shown.
+#: Characters of a line of a log that are kept.
 _LONGEST_LINE = 8 * 1024
 
 
 class Scrubber:
-    """Removes known secrets, in the spellings that logs give them, and what looks like one.
+    """Removes known secrets, in the spellings in which logs have them, and what looks like one.
 
     Args:
         known: the secrets; one of several lines is removed line by line, too.
@@ -57,7 +57,7 @@ class Scrubber:
         return scrub(self._without_known(text))
 
     def lines(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """``lines`` without them, scrubbed together: a key has several."""
+        """``lines`` without them, scrubbed together: a private key has several."""
         text = self._without_known("\n".join(line.replace("\n", " ") for line in lines))
         cut = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
         return tuple(self(cut).split("\n")) if text else ()
@@ -107,7 +107,8 @@ def _in_base64(word: str) -> Iterable[str]:
 
 
 def secrets_in(environ: Mapping[str, str]) -> list[str]:
-    """The secrets of a shell: what its variables hold, by their names, or say which file holds."""
+    """The secrets of an environment: the values of variables that are named like secrets, and the
+    content of files that such variables name."""
     found = []
     for name, value in environ.items():
         if name in _PATHS:
@@ -125,8 +126,8 @@ def _is_secret(variable: str) -> bool:
 
 
 def scrubber_of(cloud: Connection) -> tuple[Scrubber, tuple[str, ...]]:
-    """What removes the secrets of a stack, and of the caller's environment; and the secrets of the
-    stack whose values could not be read, which only their looks can give away."""
+    """What removes the secrets of a stack and of the caller's environment; and the names of secrets
+    of the stack that could not be read, which are removed only if they look like credentials."""
     values = [*secrets_in(cloud.environ), cloud.hub_token]
     unread = []
     for role in cloud.stack.settings.secrets.roles:

@@ -17,7 +17,7 @@ from tpuflex.cli.options import as_json, endpoint_name, no_tunnel, pass_invocati
         "tpuflex diagnose",
         "tpuflex --stack prod diagnose --json  # for a script",
         "tpuflex --stack prod diagnose --bundle prod.tar.gz  # for somebody who helps",
-        "tpuflex diagnose --file vllm.log  # lines of a server anywhere",
+        "tpuflex diagnose --file vllm.log  # a log of any vLLM server",
         "tpuflex --stack prod diagnose --explain http://localhost:8001/v1  # a draft by a model",
     ),
 )
@@ -26,20 +26,23 @@ from tpuflex.cli.options import as_json, endpoint_name, no_tunnel, pass_invocati
     "log",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="LOG",
-    help="Judge the lines of LOG instead, which may be of any server; needs no stack.",
+    help="Judge the lines of LOG instead, of any vLLM server; needs no stack.",
 )
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what was read to FILE.tar.gz, without secrets; nothing is replaced.",
+    help="Write what was read to FILE, a .tar.gz, without secrets; nothing is replaced.",
 )
 @click.option(
     "--explain",
     metavar="URL",
-    help="Send scrubbed lines to an OpenAI-compatible endpoint, and show its draft of a runbook.",
+    help="Send lines, without secrets, to an OpenAI-compatible endpoint, and show the runbook that"
+    " its model drafts.",
 )
-@click.option("--model", metavar="NAME", default="", help="The model there.  [default: its first]")
+@click.option(
+    "--model", metavar="NAME", default="", help="The model of that endpoint.  [default: its first]"
+)
 @click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -60,18 +63,18 @@ def diagnose(
     key_file: Path | None,
     no_tunnel: bool,
 ) -> int:
-    """Say what is wrong with the endpoint, by what shows it, and what to type next.
+    """Say what is wrong with the endpoint, what shows it, and what to type next.
 
     Reads the slice's state, the host's report, the logs of host and server, the server's answer and
     metrics, and, where nothing runs, what Google refused lately and what `tpuflex doctor` finds.
-    That makes a class of failure, with the lines that show it, its likely cause, the next command,
-    and a page of the manual. Of several classes the most causal is first: an engine that ran out of
-    memory and therefore dies again and again has run out of memory. Where no class fits, that is
-    said, with what was looked at. It changes nothing.
+    The result is a class of failure, with the lines that show it, its likely cause, the next
+    command, and a runbook. Of several classes, causes come before their effects: an engine that ran
+    out of memory, and therefore dies again and again, has run out of memory. If no class fits, it
+    says so, with the sources that were read. It changes nothing.
 
-    Lines are shown without secrets, and so is all that --bundle packs and --explain sends: the
-    values of the stack's secrets, and what looks like a credential. --explain marks the lines as
-    untrusted; what comes back is a draft by a model, and marked as such.
+    What is shown, packed by --bundle or sent by --explain has no secrets: neither the values of the
+    stack's secrets nor what looks like a credential. --explain marks the lines as untrusted; the
+    answer is a draft by a model, and is marked as one.
 
     Exit code 0: nothing is wrong; 3: it waits, or boots, or there is no capacity; 4: there is no
     slice, and nothing is known to be in the way; 5: the stack file is wrong; 6: a permission, an
@@ -81,10 +84,10 @@ def diagnose(
     from tpuflex.cli.diagnose.run import run, run_file
 
     if explain is None and (model or key_file is not None):
-        raise click.UsageError("--model and --key-file are of --explain.")
+        raise click.UsageError("--model and --key-file need --explain.")
     if log is not None:
         if bundle is not None:
-            raise click.UsageError("--bundle is of a stack, and --file of none.")
+            raise click.UsageError("--bundle packs what was read of a stack; --file reads none.")
         return run_file(invocation, log, explain, model, key_file)
     return run(
         invocation,

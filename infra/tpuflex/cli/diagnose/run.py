@@ -105,19 +105,20 @@ def _explained(
 def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
     """Print ``diagnosis``."""
     output = invocation.output
-    of = f"Stack {diagnosis.stack}" if diagnosis.stack else "Log"
+    subject = f"Stack {diagnosis.stack}" if diagnosis.stack else "Log"
     first = diagnosis.findings[0] if diagnosis.findings else None
     headline = first.failure.title if first else _HEADLINES[diagnosis.state]
-    output.heading(f"{of}: {headline}")
-    stands = diagnosis.sentence
+    output.heading(f"{subject}: {headline}")
     if first is None:
-        output.facts((("stands", stands), ("next", _text(invocation, diagnosis.remedy))))
+        output.facts(
+            (("stands", diagnosis.sentence), ("next", _text(invocation, diagnosis.remedy)))
+        )
     else:
         sure = "" if first.failure.slug == "unknown" else f" ({first.certainty.value})"
         output.facts(
             (
                 ("class", f"{first.failure.slug}{sure}"),
-                ("stands", stands),
+                ("stands", diagnosis.sentence),
                 ("cause", first.cause),
                 ("next", _text(invocation, first.remedy)),
                 ("more", f"tpuflex docs {first.failure.page}"),
