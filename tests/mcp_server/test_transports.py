@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -53,6 +55,23 @@ def test_standard_output_is_the_protocols(project: Path) -> None:
     assert help_["stacks"] == ["dev"]  # type: ignore[index]
     assert memory["fits"] is True  # type: ignore[index]
     assert status["error"]["kind"] == "EmulatorError"  # type: ignore[index]
+
+
+def test_ctrl_c_ends_it(project: Path) -> None:
+    """At once, while it waits for what the client says next."""
+    words = [sys.executable, *TPUFLEX, "-C", str(project), "mcp"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, env=ENVIRON, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{json.dumps(PING)}\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == PING["id"]
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(60) == -signal.SIGINT
+        finally:
+            process.kill()
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The server over streamable HTTP, on loopback, for clients that have the token of this run.
 
 Every user of this machine can reach loopback, and so can a web page in this user's browser: the
-token is in a file that only this user can read, and requests with another `Host` or `Origin` are
-refused, so that no name that a page's owner points at loopback gets through. Connections of other
-users are closed at once, so that they cannot keep the server busy either.
+token is in a file that only this user can read, connections of other users are closed at once, and
+the SDK refuses a `Host` or `Origin` that is not loopback's, so that no name that a page's owner
+points at loopback gets through.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import PlainTextResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -101,15 +100,6 @@ def token_file(home: Path) -> Iterator[tuple[Path, str]]:
         path.unlink(missing_ok=True)
 
 
-def guarded_app(server: ProjectServer, port: int, token: str) -> ASGIApp:
-    """The application that answers on ``port``."""
-    names = (f"{LOOPBACK}:{port}", f"localhost:{port}")
-    security = TransportSecuritySettings(
-        allowed_hosts=list(names), allowed_origins=[f"http://{name}" for name in names]
-    )
-    return TokenRequired(server.streamable_http_app(transport_security=security), token)
-
-
 def configured(app: ASGIApp) -> uvicorn.Config:
     """How ``app`` is served."""
     return uvicorn.Config(
@@ -130,5 +120,5 @@ def serve(server: ProjectServer, listener: socket.socket, token: str) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, end)
-    app = guarded_app(server, listener.getsockname()[1], token)
+    app = TokenRequired(server.streamable_http_app(), token)
     uvicorn.Server(configured(app)).run(sockets=[listener])

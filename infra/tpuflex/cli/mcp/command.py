@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import click
 
 from tpuflex.cli.examples import ExampleCommand
@@ -65,13 +67,18 @@ def mcp(invocation: Invocation, allow_changes: bool, port: int | None) -> None:
     project = invocation.project
     workspace = Workspace(project.root, invocation.stack, invocation.environ)
     server = ProjectServer(workspace, allow_changes=allow_changes)
-    with until_interrupted():
-        if port is None:
-            server.run()
-            return
-        from tpuflex.mcp_server.http import LOOPBACK, listening, serve, token_file
+    if port is None:
+        # Else the thread that reads standard input would keep the process until the client ends.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        server.run()
+        return
+    from tpuflex.mcp_server.http import LOOPBACK, listening, serve, token_file
 
-        with listening(port) as listener, token_file(project.home) as (path, token):
-            url = f"http://{LOOPBACK}:{listener.getsockname()[1]}/mcp"
-            invocation.output.progress(f"Listening at {url}\nToken: {path}")
-            serve(server, listener, token)
+    with (
+        until_interrupted(),
+        listening(port) as listener,
+        token_file(project.home) as (path, token),
+    ):
+        url = f"http://{LOOPBACK}:{listener.getsockname()[1]}/mcp"
+        invocation.output.progress(f"Listening at {url}\nToken: {path}")
+        serve(server, listener, token)
