@@ -110,7 +110,7 @@ def test_what_is_not_rotated(doctor: Doctor) -> None:
 
     with pytest.raises(UsageError, match="several clients"):
         plan_rotation(cloud, API_KEY)
-    with pytest.raises(UsageError, match="is yours"):
+    with pytest.raises(UsageError, match="tpuflex secrets put tls-certificate"):
         plan_rotation(replace(cloud, stack=certificate), TLS_CERTIFICATE)
     with pytest.raises(SettingsError):
         plan_rotation(cloud, METRICS_KEY)
