@@ -47,27 +47,62 @@ def test_a_host_that_boots(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "code", "slug"),
+    ("message", "code", "slug", "remedy"),
     [
-        ('There is no more capacity in the zone "us-east5-a"', "RESOURCE_EXHAUSTED", "stock-out"),
-        ("Quota 'TPUV6EPreemptiblePerProject' exhausted. Limit 0", "RESOURCE_EXHAUSTED", "quota"),
-        ("Permission 'tpu.nodes.create' denied", "PERMISSION_DENIED", "permission"),
+        (
+            'There is no more capacity in the zone "us-east5-a"',
+            "RESOURCE_EXHAUSTED",
+            "stock-out",
+            "requests capacity again",
+        ),
+        (
+            "Quota 'TPUV6EPreemptiblePerProject' exhausted. Limit 64",
+            "RESOURCE_EXHAUSTED",
+            "quota",
+            "tpuflex sweep",
+        ),
+        (
+            "Quota 'TPUV6EPreemptiblePerProject' exhausted. Limit 0",
+            "RESOURCE_EXHAUSTED",
+            "quota",
+            "ask for quota",  # to delete leftovers does not help
+        ),
+        (
+            "Permission 'tpu.nodes.create' denied",
+            "PERMISSION_DENIED",
+            "permission",
+            "tpuflex doctor",
+        ),
         (
             "Cloud TPU API has not been used in project 1 before or it is disabled.",
             "PERMISSION_DENIED",
             "api-not-enabled",
+            "tpuflex doctor",
         ),
         (
             "Constraint constraints/compute.requireShieldedVm violated.",
             "INVALID_ARGUMENT",
             "secure-boot",
+            "secure_boot",
         ),
-        ("Billing account for project '1' is not found.", "FAILED_PRECONDITION", "permission"),
-        ("FLEX_START is not supported for accelerator", "INVALID_ARGUMENT", "arguments"),
+        (
+            "Billing account for project '1' is not found.",
+            "FAILED_PRECONDITION",
+            "permission",
+            "gcloud billing projects link",
+        ),
+        (
+            "FLEX_START is not supported for accelerator",
+            "INVALID_ARGUMENT",
+            "arguments",
+            "tpuflex zones",
+        ),
     ],
 )
-def test_a_request_that_failed(endpoint: Endpoint, message: str, code: str, slug: str) -> None:
-    """By the cause that Google's words give, certain, with its line."""
+def test_a_request_that_failed(
+    endpoint: Endpoint, message: str, code: str, slug: str, remedy: str
+) -> None:
+    """By the cause that Google's words give, certain, with its line and what helps."""
     endpoint.ask(**AT_ONCE, failure={"code": code, "message": message})
     endpoint.pass_time(5)
     found = endpoint.diagnosed()
@@ -75,6 +110,7 @@ def test_a_request_that_failed(endpoint: Endpoint, message: str, code: str, slug
     assert first(found) == (slug, Certainty.CERTAIN)
     assert found.findings[0].lines[0].source == "Cloud TPU"
     assert message[:40] in found.findings[0].lines[0].text
+    assert remedy in str(found.remedy)
 
 
 def test_a_run_that_is_over(endpoint: Endpoint) -> None:

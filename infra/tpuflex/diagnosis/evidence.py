@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.diagnosis.signs import Line, says_started_again
-from tpuflex.doctor.check import Check
-from tpuflex.errors import TpuflexError
 from tpuflex.host.serving import ServingPhase
 from tpuflex.queued_resource.outcomes import Condition
 
 if TYPE_CHECKING:
+    from tpuflex.doctor.check import Check
+    from tpuflex.errors import TpuflexError
     from tpuflex.host.serving import Serving
     from tpuflex.operate.endpoint_events import UnreadSource
     from tpuflex.operate.health import Health

@@ -39,7 +39,7 @@ from tpuflex.errors import (
     WeightsError,
 )
 from tpuflex.host.serving import ServingPhase
-from tpuflex.queued_resource.causes import Cause, classify, remedy
+from tpuflex.queued_resource.causes import Cause, classify, no_quota, remedy
 from tpuflex.queued_resource.outcomes import Condition
 
 if TYPE_CHECKING:
@@ -67,10 +67,11 @@ _GROUPS = {
     Group.CAPACITY: "arguments",
     Group.SERVED: "weights",
 }
-#: The same by the name of an organization policy.
-_POLICIES = {
+#: The class of a check, by its name, where its group has several.
+_CHECKS = {
     "compute.requireShieldedVm": "secure-boot",
     "compute.disableGuestAttributesAccess": "guest-attributes",
+    "image": "image",
 }
 
 
@@ -90,14 +91,12 @@ class Finding:
         certainty: how sure that is.
         lines: what shows it.
         remedy: the next command.
-        cause: the likely cause.
     """
 
     failure: FailureClass
     certainty: Certainty
     lines: tuple[Line, ...]
     remedy: Advice
-    cause: str
 
     def to_json(self, stack: str) -> dict[str, object]:
         """The class in the document of the :class:`Diagnosis` of ``stack``."""
@@ -106,7 +105,7 @@ class Finding:
             "title": self.failure.title,
             "certainty": self.certainty.value,
             "lines": [line.to_json() for line in self.lines],
-            "cause": self.cause,
+            "cause": self.failure.cause,
             "next": self.remedy.for_stack(stack),
             "runbook": f"docs/{self.failure.page}.md",
         }
@@ -130,19 +129,14 @@ def findings(evidence: Evidence) -> tuple[Finding, ...]:
     return found
 
 
-def findings_in_lines(evidence: Evidence) -> tuple[Finding, ...]:
-    """What the lines of ``evidence`` show, where nothing else is known."""
-    return _ordered(_of_lines(evidence))
-
-
 def unknown(evidence: Evidence) -> Finding:
     """That no class fits, with the last lines, and why the slice could not be read."""
-    lines = [*evidence.lines[-_SHOWN_LINES:]]
+    lines = evidence.lines[-_SHOWN_LINES:]
     refusal = evidence.refusal
-    if refusal is not None:
-        lines.insert(0, Line(_CLOUD_TPU, refusal.brief))
-    hint = None if refusal is None else refusal.hint
-    return _finding(UNKNOWN, Certainty.LIKELY, lines, hint or None)
+    if refusal is None:
+        return _finding(UNKNOWN, Certainty.LIKELY, _shown(lines))
+    shown = _shown((Line(_CLOUD_TPU, refusal.brief), *lines))
+    return _finding(UNKNOWN, Certainty.LIKELY, shown, refusal.hint or None)
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -167,7 +161,7 @@ def _shown(lines: Iterable[Line]) -> tuple[Line, ...]:
     alone."""
     by_words: dict[str, Line] = {}
     for line in lines:
-        by_words.setdefault(words_of(line)[:_SAME], line)
+        by_words.setdefault(words_of(line.text)[:_SAME], line)
     kept = [*by_words.values()]
     if len(kept) > _SHOWN_LINES:
         kept = [*kept[: _SHOWN_LINES - 1], kept[-1]]
@@ -182,17 +176,13 @@ def _finding(
     certainty: Certainty,
     lines: Iterable[Line],
     remedy: Advice | None = None,
-    cause: str = "",
 ) -> Finding:
     row = CLASSES[failure] if isinstance(failure, str) else failure
-    return Finding(row, certainty, tuple(lines), remedy or row.remedy, cause or row.cause)
+    return Finding(row, certainty, tuple(lines), remedy or row.remedy)
 
 
-def _meant(
-    meaning: Meaning, certainty: Certainty, lines: Iterable[Line], cause: str = ""
-) -> Finding:
-    failure = CLASSES[meaning.slug] if meaning.slug else UNKNOWN
-    return _finding(failure, certainty, lines, meaning.remedy, cause)
+def _meant(meaning: Meaning, certainty: Certainty, lines: Iterable[Line]) -> Finding:
+    return _finding(meaning.slug or UNKNOWN, certainty, lines, meaning.remedy)
 
 
 def _of_slice(evidence: Evidence) -> Iterator[Finding]:
@@ -211,11 +201,10 @@ def _of_slice(evidence: Evidence) -> Iterator[Finding]:
         meaning = CAUSES[cause]
         if cause in (Cause.POLICY, Cause.PERMISSION):
             meaning = meaning_of_refusal(seen.error, meaning.slug)
-        if meaning.slug == "quota" or cause is Cause.BILLING:
-            said = remedy(cause, seen.error, project=evidence.limits.project)
-            yield _meant(meaning, Certainty.CERTAIN, [line], said)
-        else:
-            yield _meant(meaning, Certainty.CERTAIN, [line])
+        if cause is Cause.BILLING or no_quota(seen.error):
+            said = Advice.of(remedy(cause, seen.error, project=evidence.limits.project))
+            meaning = replace(meaning, remedy=said)
+        yield _meant(meaning, Certainty.CERTAIN, [line])
 
 
 def _of_error(error: TpuflexError | None) -> Iterator[Finding]:
@@ -236,10 +225,10 @@ def _of_kind(kind: type[TpuflexError]) -> str:
 def _of_host(evidence: Evidence) -> Iterator[Finding]:
     """What the host says of its boot, now or at its end."""
     host = evidence.slice.host if evidence.slice is not None else None
-    error, certainty = (host.error, Certainty.CERTAIN) if host is not None else ("", None)
+    error, certainty = evidence.boot_error, Certainty.LIKELY
+    if host is not None and host.error:
+        error, certainty = host.error, Certainty.CERTAIN
     if not error:
-        error, certainty = evidence.boot_error, Certainty.LIKELY
-    if not error or certainty is None:
         return
     first, *rest = error.splitlines()
     line = Line(_REPORT, first)
@@ -327,13 +316,12 @@ def _of_checks(evidence: Evidence) -> Iterator[Finding]:
         failed = check.standing is Standing.FAILED
         if check.group not in _GROUPS or not (failed or evidence.slice is None):
             continue
-        slug = _POLICIES.get(check.name) or _of_kind(check.kind) or _GROUPS[check.group]
-        if check.name == "image":
-            slug = "image"
+        slug = _CHECKS.get(check.name) or _of_kind(check.kind) or _GROUPS[check.group]
         text = f"{check.name}: {check.text}"
-        slug = meaning_of_refusal(text, slug).slug if slug == "weights" else slug
+        if slug == "weights":
+            slug = meaning_of_refusal(text, slug).slug
         line = Line("doctor", " ".join(text.split()))
-        # With a slice that waits or runs, it is what would fail the next time.
+        # Beside a slice, it is what would fail the next time.
         sure = Certainty.CERTAIN if failed and evidence.slice is None else Certainty.LIKELY
         yield _finding(slug, sure, [line], Advice.of(check.remedy) if check.remedy else None)
 

@@ -11,7 +11,6 @@ from tpuflex.diagnosis.evidence import Evidence
 from tpuflex.diagnosis.findings import (
     Finding,
     findings,
-    findings_in_lines,
     said_by_watch,
     unknown,
 )
@@ -103,7 +102,7 @@ def judge(stack: str, evidence: Evidence, advice: Advice | str = "") -> Diagnosi
 def judge_lines(lines: Iterable[Line], source: str) -> Diagnosis:
     """What ``lines`` of a log show, of which nothing else is known."""
     evidence = Evidence(lines=tuple(lines), looked_at=(source,))
-    found = findings_in_lines(evidence) or (unknown(Evidence()),)
+    found = findings(evidence) or (unknown(Evidence()),)
     count = len(evidence.lines)
     sentence = f"{count:,} {'line' if count == 1 else 'lines'} of {source}"
     return Diagnosis("", State.LINES, sentence, found, found[0].remedy, evidence)

@@ -267,9 +267,9 @@ def says_started_again(reason: str) -> bool:
     return _STARTED_AGAIN.search(reason.partition("\n")[0]) is not None
 
 
-def words_of(line: Line) -> str:
+def words_of(line: str) -> str:
     """What a line says, without what vLLM and the startup script begin it with."""
-    return PREFIX.sub("", _BEGIN.sub("", line.text.removeprefix("  | ")))
+    return PREFIX.sub("", _BEGIN.sub("", line.removeprefix("  | ")))
 
 
 def _sign_in(text: str) -> Sign | None:
@@ -285,7 +285,7 @@ def _read(line: Line) -> Iterator[Meaning | Sign]:
         if meaning.slug:
             yield meaning
         return
-    words = words_of(Line(line.source, text))
+    words = words_of(text)
     for kind, pattern in _KIND_WORDS:
         # What is full is the disk, unless the server itself says so.
         if (kind != "shared memory" or line.source == SERVER_LOG) and pattern.search(words):

@@ -119,7 +119,7 @@ def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
             (
                 ("class", f"{first.failure.slug}{sure}"),
                 ("stands", diagnosis.sentence),
-                ("cause", first.cause),
+                ("cause", first.failure.cause),
                 ("next", _text(invocation, first.remedy)),
                 ("more", f"tpuflex docs {first.failure.page}"),
             )
