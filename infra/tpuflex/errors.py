@@ -44,6 +44,9 @@ from pulumi_plugin.printable import printable
 from tpuflex.advice import Advice
 from tpuflex.codes import Code
 
+#: Characters that are shown of an unexpected error, which may quote foreign text.
+_SHOWN_OF_A_BUG = 300
+
 
 class TpuflexError(Exception):
     """Root of all failures that tpuflex reports.
@@ -100,6 +103,22 @@ class UsageError(ValueError):
     def __init__(self, message: str, *, option: str = "") -> None:
         super().__init__(message)
         self.option = option
+
+
+def reported(error: Exception) -> TpuflexError:
+    """``error`` as it is reported: an OSError is the machine's (a file in the way, a full disk, a
+    missing permission), and what else is none of ours is a bug."""
+    match error:
+        case TpuflexError():
+            return error
+        case OSError():
+            where = f": {error.filename}" if error.filename else ""
+            return TpuflexError(f"{error.strerror or error}{where}")
+    first = (str(error).splitlines() or [""])[0][:_SHOWN_OF_A_BUG]
+    return TpuflexError(
+        f"This is a bug in tpuflex: {type(error).__name__}: {first}",
+        hint="Run the command with --verbose, and report what it shows.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +194,10 @@ class SettingsError(TpuflexError):
         count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
         lines = "\n".join(f"  {finding}" for finding in findings)
         super().__init__(f"{source} has {count}:\n{lines}", hint=hint)
+
+    def to_json(self, stack: str = "") -> dict[str, object]:
+        """As every error, with what is wrong key by key."""
+        return {**super().to_json(stack), "findings": [each.to_json() for each in self.findings]}
 
 
 class CapacityError(TpuflexError):

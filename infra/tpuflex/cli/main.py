@@ -22,14 +22,12 @@ from pulumi_plugin.printable import printable
 from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
-from tpuflex.errors import InterruptedByUser, TpuflexError
+from tpuflex.errors import InterruptedByUser, TpuflexError, reported
+from tpuflex.terminal.output import usage_document
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-
-#: Letters of an unexpected error that are shown; it may quote foreign text.
-_SHOWN_OF_A_BUG = 300
 #: What a shell sets when it asks what to offer on TAB.
 _COMPLETE = "_TPUFLEX_COMPLETE"
 
@@ -95,7 +93,7 @@ COMMANDS = {
     ),
     "diagnose": (
         "diagnose.command",
-        "Say what is wrong with the endpoint, by what shows it, and what to type next.",
+        "Say what is wrong with the endpoint, what shows it, and what to type next.",
     ),
     "ssh": (
         "endpoint.command",
@@ -333,17 +331,7 @@ def _run(arguments: list[str] | None, invocation: Invocation | None) -> int:
         words = sys.argv[1:] if arguments is None else arguments
         if "--json" in takewhile(lambda word: word != "--", words):
             invocation.json = True
-            invocation.output.document(
-                {
-                    "error": {
-                        "kind": "UsageError",
-                        "message": error.format_message(),
-                        "hint": "",
-                        "more": None,
-                        "exit_code": error.exit_code,
-                    }
-                }
-            )
+            invocation.output.document(usage_document(error.format_message(), error.exit_code))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return invocation.output.failure(InterruptedByUser("Interrupted."))
@@ -351,24 +339,12 @@ def _run(arguments: list[str] | None, invocation: Invocation | None) -> int:
         # The reader of our output (head, less) has gone: nothing to report.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except TpuflexError as error:
-        return invocation.output.failure(error)
-    except OSError as error:
-        # A file in the way, a full disk, a missing permission: the machine's, and not a bug.
-        where = f": {error.filename}" if error.filename else ""
-        return invocation.output.failure(TpuflexError(f"{error.strerror or error}{where}"))
+    except (TpuflexError, OSError) as error:
+        return invocation.output.failure(reported(error))
     except Exception as error:  # the last gate before the terminal
         if invocation.verbose:
             click.echo(printable(traceback.format_exc(), lines=True), err=True)
-        return invocation.output.failure(_unexpected(error))
-
-
-def _unexpected(error: Exception) -> TpuflexError:
-    first = (str(error).splitlines() or [""])[0][:_SHOWN_OF_A_BUG]
-    return TpuflexError(
-        f"This is a bug in tpuflex: {type(error).__name__}: {first}",
-        hint="Run the command again with --verbose, and report what it shows.",
-    )
+        return invocation.output.failure(reported(error))
 
 
 class QuickEnd:

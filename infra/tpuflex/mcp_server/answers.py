@@ -11,13 +11,11 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 
 from tpuflex.diagnosis.scrubber import Scrubber
-from tpuflex.errors import SettingsError, TpuflexError, UsageError
-from tpuflex.terminal.manual import more
+from tpuflex.errors import UsageError, reported
+from tpuflex.terminal.output import error_document, usage_document
 
 #: A JSON object, as a command's ``--json`` prints it.
 Document = dict[str, Any]
-#: Characters that are shown of an unexpected error, which may quote foreign text.
-_SHOWN_OF_A_BUG = 300
 #: Characters of one text in an answer.
 _LONGEST_TEXT = 20_000
 #: Where a document has the lines of a log, which are scrubbed together: a private key has several.
@@ -53,8 +51,12 @@ def refusal(error: Exception, stack: str, scrub: Scrubber) -> CallToolResult:
         stack: the stack that its hint is about.
         scrub: removes the secrets of that stack.
     """
-    document = {"error": _plain(_error(error, stack))}
-    return _result(_shown(document, scrub), is_error=True)
+    if isinstance(error, UsageError):
+        document = usage_document(str(error))
+    else:
+        found = reported(error)
+        document = error_document(found, found.hint.for_stack(stack))
+    return _result(_shown(_plain(document), scrub), is_error=True)
 
 
 def _plain(found: Document) -> Document:
@@ -62,36 +64,6 @@ def _plain(found: Document) -> Document:
     text = json.dumps(found, sort_keys=True, default=str, allow_nan=False, ensure_ascii=False)
     plain: Document = json.loads(text.encode(errors="replace"))
     return plain
-
-
-def _error(error: Exception, stack: str) -> Document:
-    match error:
-        case TpuflexError():
-            found = error
-        case UsageError():
-            return {
-                "kind": "UsageError",
-                "message": str(error),
-                "hint": "",
-                "more": None,
-                "exit_code": 2,
-            }
-        case OSError():
-            where = f": {error.filename}" if error.filename else ""
-            found = TpuflexError(f"{error.strerror or error}{where}")
-        case _:
-            first = (str(error).splitlines() or [""])[0][:_SHOWN_OF_A_BUG]
-            found = TpuflexError(
-                f"This is a bug in tpuflex: {type(error).__name__}: {first}",
-                hint="Run the command of the same name with --verbose, and report what it shows.",
-            )
-    document: Document = {
-        **found.to_json(stack),
-        "more": more(found) or None,
-    }
-    if isinstance(found, SettingsError):
-        document["findings"] = [each.to_json() for each in found.findings]
-    return document
 
 
 def _shown(value: Any, scrub: Scrubber) -> Any:

@@ -23,7 +23,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from pulumi_plugin.printable import printable
-from tpuflex.errors import SettingsError, TpuflexError
+from tpuflex.errors import TpuflexError
 from tpuflex.naming import DEFAULT_STACK
 from tpuflex.terminal.manual import more
 
@@ -198,17 +198,7 @@ class Output:
             self.progress(hint)
         if anchor := more(error):
             self.progress(f"More: tpuflex docs {anchor}")
-        if self.json:
-            self.document(
-                {
-                    "error": {
-                        **error.to_json(),
-                        "hint": hint,
-                        "more": anchor or None,
-                        **_findings(error),
-                    },
-                }
-            )
+        self.document(error_document(error, hint))
         return error.exit_code
 
     @contextmanager
@@ -272,11 +262,15 @@ def _styled(stream: TextIO, text: str, style: str) -> str:
     return f"{style}{text}{_PLAIN}" if stream.isatty() else text
 
 
-def _findings(error: TpuflexError) -> dict[str, object]:
-    """What is wrong with a file, key by key, where that is the error."""
-    if not isinstance(error, SettingsError):
-        return {}
-    return {"findings": [finding.to_json() for finding in error.findings]}
+def error_document(error: TpuflexError, hint: str) -> dict[str, object]:
+    """What ``--json`` prints of ``error``, with its ``hint`` about a stack."""
+    return {"error": {**error.to_json(), "hint": hint, "more": more(error) or None}}
+
+
+def usage_document(message: str, exit_code: int = 2) -> dict[str, object]:
+    """What ``--json`` prints of options or arguments that are wrong."""
+    kind = {"kind": "UsageError", "exit_code": exit_code}
+    return {"error": {**kind, "message": message, "hint": "", "more": None}}
 
 
 @contextmanager
