@@ -82,6 +82,14 @@ class Store:
             rows = self._db.execute(f"{query} ORDER BY key", arguments).fetchall()
         return [(key, _decode(value)) for key, value in rows]
 
+    def next_number(self, collection: str, key: str) -> int:
+        """1 at the first call for ``key``, and each time one more."""
+        with self._lock:
+            last = (self.get(collection, key) or {}).get("count", 0)
+            count = int(str(last)) + 1
+            self.put(collection, key, {"count": count})
+        return count
+
     def collections(self) -> tuple[str, ...]:
         """Names of all collections that are not empty, in order."""
         with self._lock:

@@ -55,3 +55,8 @@ def test_collections_lists_what_holds_something(store: Store) -> None:
     assert store.collections() == ("a/x",)
     store.clear()
     assert store.collections() == ()
+
+
+def test_numbers_are_counted_by_key(store: Store) -> None:
+    """Each key begins at 1."""
+    assert [store.next_number("_c/x", key) for key in ("a", "a", "b", "a")] == [1, 2, 1, 3]

@@ -6,7 +6,7 @@ import hashlib
 
 from embedded_cloud.core.clock import Clock
 from embedded_cloud.core.errors import not_found
-from embedded_cloud.core.json_types import JsonObject, number, text
+from embedded_cloud.core.json_types import JsonObject, text
 from embedded_cloud.core.store import Store
 from embedded_cloud.services.tpu.records import Operation, Outcome, Place
 
@@ -101,8 +101,7 @@ class Operations:
 
     def _next_id(self, target: str, now: float) -> str:
         """``operation-<ms>-<hex>-<hex>-<hex>``, the form seen; unique and reproducible."""
-        count = int(number(self._store.get(_COUNTERS, "operations") or {}, "count")) + 1
-        self._store.put(_COUNTERS, "operations", {"count": count})
+        count = self._store.next_number(_COUNTERS, "operations")
         digest = hashlib.sha256(f"{target}\0{count}".encode()).hexdigest()
         return f"operation-{int(now * 1000)}-{digest[:13]}-{digest[13:21]}-{digest[21:29]}"
 
