@@ -70,7 +70,7 @@ class Collection:
         guard: refuses or prepares a delete before it is sent.
         must_exist: a delete of what is gone fails, as in the published plugin.
         appears_late: what was made is polled for until it can be read.
-        named_by_google: a create does not say the ``name``, and its answer does.
+        named_by_google: the ``name`` is in the answer to a create, not in its request.
     """
 
     path: str

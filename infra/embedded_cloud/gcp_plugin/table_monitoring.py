@@ -3,8 +3,8 @@
 Replacements and defaults: terraform-provider-google,
 google/services/monitoring/resource_monitoring_{alert_policy,dashboard}.go.
 
-A dashboard is one property, its JSON: what the program does not have in it, Google's defaults among
-them, is no difference.
+A dashboard is one property, its JSON: what only the cloud has in it, Google's defaults among them,
+is no difference.
 """
 
 from __future__ import annotations
@@ -58,17 +58,16 @@ class DashboardJson(Text):
             there, asked = json.loads(str(old)), json.loads(str(new))
         except ValueError:  # unset, or unknown yet
             return old == new
-        return bool(_as_asked(there, asked) == asked)
+        return _has(there, asked)
 
 
-def _as_asked(there: JsonValue, asked: JsonValue) -> JsonValue:
-    """``there`` without the keys that ``asked`` does not have."""
+def _has(there: JsonValue, asked: JsonValue) -> bool:
+    """Whether ``there`` is ``asked``, but for keys that are not in ``asked``."""
     if isinstance(there, dict) and isinstance(asked, dict):
-        return {key: _as_asked(there[key], asked[key]) for key in there if key in asked}
+        return all(key in there and _has(there[key], asked[key]) for key in asked)
     if isinstance(there, list) and isinstance(asked, list):
-        shared = [_as_asked(*pair) for pair in zip(there, asked, strict=False)]
-        return [*shared, *there[len(asked) :]]
-    return there
+        return len(there) == len(asked) and all(map(_has, there, asked))
+    return there == asked
 
 
 def _spelled(value: JsonObject) -> str:

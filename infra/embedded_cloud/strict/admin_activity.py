@@ -25,7 +25,10 @@ from embedded_cloud.strict.rights import Rights
 #: off unless it is turned on: what is in buckets, logs and time series, and tokens.
 _READS = re.compile(r"(?:get|list|test|wait|batchGet|access)[A-Z]?\w*")
 _DATA = (
-    *("storage.objects.", "logging.", "monitoring.projects.timeSeries.", "iamcredentials."),
+    "storage.objects.",
+    "logging.",
+    "monitoring.projects.timeSeries.",
+    "iamcredentials.",
     "oslogin.",
 )
 _LOG = "cloudaudit.googleapis.com%2Factivity"

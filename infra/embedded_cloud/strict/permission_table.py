@@ -236,16 +236,20 @@ _LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
 # https://docs.cloud.google.com/monitoring/access-control
 _MONITORING: Rows = {
-    **{f"timeSeries.{method}": f"timeSeries.{method}" for method in ("create", "list")},
-    **{
-        f"notificationChannels.{method}": f"notificationChannels.{method}"
-        for method in ("create", "get")
-    },
-    **{
-        f"{kind}.{method}": f"{kind}.{'update' if method == 'patch' else method}"
-        for kind in ("alertPolicies", "dashboards")
-        for method in ("create", "delete", "get", "list", "patch")
-    },
+    "timeSeries.create": "timeSeries.create",
+    "timeSeries.list": "timeSeries.list",
+    "notificationChannels.create": "notificationChannels.create",
+    "notificationChannels.get": "notificationChannels.get",
+    "alertPolicies.create": "alertPolicies.create",
+    "alertPolicies.list": "alertPolicies.list",
+    "alertPolicies.get": "alertPolicies.get",
+    "alertPolicies.patch": "alertPolicies.update",
+    "alertPolicies.delete": "alertPolicies.delete",
+    "dashboards.create": "dashboards.create",
+    "dashboards.list": "dashboards.list",
+    "dashboards.get": "dashboards.get",
+    "dashboards.patch": "dashboards.update",
+    "dashboards.delete": "dashboards.delete",
 }
 
 # https://cloud.google.com/billing/docs/how-to/billing-access

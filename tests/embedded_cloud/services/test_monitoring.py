@@ -121,6 +121,7 @@ def test_filters(api: Api, clock: ManualClock, expression: str, found: list[str]
         ({"filter": f'metric.type="{USE}'}, 400, "syntax error"),
         ({"filter": 'metric.type="custom.googleapis.com/other"'}, 404, "Cannot find metric(s)"),
         ({"filter": f'metric.type="{USE}"', "interval.endTime": ""}, 400, "end time is required"),
+        ({"filter": f'metric.type="{USE}"', "view": "HEADERS"}, 501, "without points"),
         ({"filter": f'metric.type="{USE}"', "aggregation.alignmentPeriod": "60s"}, 501, "aggregat"),
     ],
 )
@@ -138,8 +139,8 @@ def test_what_is_not_read_is_refused(
 
 
 def test_points_come_in_order_and_not_too_often(api: Api, clock: ManualClock) -> None:
-    """A point is newer than the last of its series, by five seconds at least; a process that counts
-    anew begins after what the last one has counted."""
+    """A point is newer than the last of its series, by five seconds at least; a process that has
+    started again counts from later than the last point."""
     start = clock.now() - 600
     now = clock.now()
     assert write(api, counter(start, now, 40)) == ""

@@ -1,1 +1,1 @@
-"""Cloud Monitoring: the time series that hosts write, and what is made of them."""
+"""Cloud Monitoring: time series, alert policies, notification channels and dashboards."""

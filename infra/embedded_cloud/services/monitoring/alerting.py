@@ -11,14 +11,12 @@ import hashlib
 import re
 
 from embedded_cloud.core.clock import Clock, parse_duration, rfc3339
-from embedded_cloud.core.contract_schema import snake
 from embedded_cloud.core.errors import CloudError, invalid_argument, not_found, unimplemented
 from embedded_cloud.core.json_types import (
     JsonObject,
     child,
     children,
     flag,
-    number,
     string_map,
     text,
     texts,
@@ -27,13 +25,13 @@ from embedded_cloud.core.paging import Paging
 from embedded_cloud.core.projects import named
 from embedded_cloud.core.routing import Call, Handler, Reply
 from embedded_cloud.core.store import Store
-from embedded_cloud.services.monitoring.time_series import TimeSeries
+from embedded_cloud.services.monitoring.time_series import TimeSeries, no_metric
 
-POLICIES = "monitoring/alertPolicies"
-CHANNELS = "monitoring/notificationChannels"
+_POLICIES = "monitoring/alertPolicies"
+_CHANNELS = "monitoring/notificationChannels"
 _COUNTERS = "_monitoring/counters"
 
-PAGING = Paging(default=1000, maximum=1000)
+_PAGING = Paging(default=1000, maximum=1000)
 
 #: Fields of a policy that a caller sets and ``updateMask`` may name.
 _SETTABLE = (
@@ -61,10 +59,9 @@ _WORD = re.compile(r"[^a-zA-Z0-9_]")
 _METRIC = re.compile(r"\b[a-z][a-z0-9_]*_googleapis_com:[a-zA-Z0-9_:]+")
 
 
-def invalid(field: str, value: object, why: str) -> CloudError:
+def _invalid(field: str, value: object, why: str) -> CloudError:
     """400: a field's value is not allowed."""
-    shown = str(value).lower() if isinstance(value, bool) else str(value)
-    return invalid_argument(f'Field {field} had an invalid value of "{shown}": {why}')
+    return invalid_argument(f'Field {field} had an invalid value of "{value}": {why}')
 
 
 class Alerting:
@@ -102,7 +99,7 @@ class Alerting:
             "creationRecord": record,
             "mutationRecord": record,
         }
-        self._store.put(POLICIES, name, policy)
+        self._store.put(_POLICIES, name, policy)
         return Reply(body=policy)
 
     def list_policies(self, call: Call) -> Reply:
@@ -111,9 +108,9 @@ class Alerting:
             if call.query.get(parameter):
                 raise unimplemented(f"{call.method_id} with {parameter}")
         prefix = f"projects/{named(call.params['project'], self._store)}/"
-        found = [each for _, each in self._store.list(POLICIES, prefix)]
+        found = [each for _, each in self._store.list(_POLICIES, prefix)]
         head: JsonObject = {"totalSize": len(found)} if found else {}
-        return PAGING.resources(call, "alertPolicies", found, head=head)
+        return _PAGING.resources(call, "alertPolicies", found, head=head)
 
     def get_policy(self, call: Call) -> Reply:
         """GET …/alertPolicies/{alertPolicy}."""
@@ -134,12 +131,12 @@ class Alerting:
             **self._checked(project, name, asked),
             "mutationRecord": self._record(),
         }
-        self._store.put(POLICIES, name, policy)
+        self._store.put(_POLICIES, name, policy)
         return Reply(body=policy)
 
     def delete_policy(self, call: Call) -> Reply:
         """DELETE of one."""
-        self._store.delete(POLICIES, text(self._policy(call), "name"))
+        self._store.delete(_POLICIES, text(self._policy(call), "name"))
         return Reply(body={})
 
     def create_channel(self, call: Call) -> Reply:
@@ -153,7 +150,7 @@ class Alerting:
             "creationRecord": record,
             "mutationRecords": [record],
         }
-        self._store.put(CHANNELS, text(channel, "name"), channel)
+        self._store.put(_CHANNELS, text(channel, "name"), channel)
         return Reply(body=channel)
 
     def get_channel(self, call: Call) -> Reply:
@@ -166,13 +163,13 @@ class Alerting:
         return f"projects/{project}/{call.path.split('/')[-2]}/{call.id}"
 
     def _policy(self, call: Call) -> JsonObject:
-        policy = self._store.get(POLICIES, self._name(call))
+        policy = self._store.get(_POLICIES, self._name(call))
         if policy is None:
             raise not_found("Requested entity was not found.")
         return policy
 
     def _channel(self, name: str) -> JsonObject:
-        channel = self._store.get(CHANNELS, name)
+        channel = self._store.get(_CHANNELS, name)
         if channel is None:
             # hashicorp/terraform-provider-google#25878
             raise not_found("Notification channel not found.")
@@ -180,8 +177,7 @@ class Alerting:
 
     def _next(self, project: str) -> str:
         """The number of what is made next in a project; Google's are as long."""
-        count = int(number(self._store.get(_COUNTERS, project) or {}, "count")) + 1
-        self._store.put(_COUNTERS, project, {"count": count})
+        count = self._store.next_number(_COUNTERS, project)
         digest = hashlib.sha256(f"{project} {count}".encode()).digest()
         return str(10**18 + int.from_bytes(digest[:8]) % (9 * 10**18))
 
@@ -197,12 +193,12 @@ class Alerting:
         conditions = children(asked, "conditions")
         if not 1 <= len(conditions) <= _MOST_CONDITIONS:
             why = f"A policy must have between 1 and {_MOST_CONDITIONS} conditions."
-            raise invalid("alert_policy.conditions", len(conditions), why)
+            raise _invalid("alert_policy.conditions", len(conditions), why)
         _check_labels(string_map(asked, "userLabels"))
         content = text(child(asked, "documentation"), "content")
         if len(content) > _MOST_DOCUMENTED:
             why = f"must be at most {_MOST_DOCUMENTED} characters long."
-            raise invalid("alert_policy.documentation.content", f"{content[:20]}…", why)
+            raise _invalid("alert_policy.documentation.content", f"{content[:20]}…", why)
         self._check_channels(texts(asked, "notificationChannels"))
         made = [
             self._condition(project, name, index, condition)
@@ -213,7 +209,7 @@ class Alerting:
     def _check_channels(self, channels: list[str]) -> None:
         if len(channels) > _MOST_CHANNELS:
             why = f"at most {_MOST_CHANNELS} channels are allowed."
-            raise invalid("alert_policy.notification_channels", len(channels), why)
+            raise _invalid("alert_policy.notification_channels", len(channels), why)
         for channel in channels:
             if not _CHANNEL.fullmatch(channel):
                 # crossplane-contrib/provider-upjet-gcp#498
@@ -237,29 +233,21 @@ class Alerting:
         return {**condition, "name": kept or f"{name}/conditions/{self._next(project)}"}
 
     def _check_query(self, project: str, field: str, query: JsonObject) -> None:
-        durations = {}
-        for key in ("evaluationInterval", "duration"):
-            value = text(query, key, "0s")
-            durations[key] = parse_duration(value)
-            if durations[key] < 0:
-                raise invalid(f"{field}.{snake(key)}", value, "must not be negative.")
-        interval = durations["evaluationInterval"]
-        if interval % _INTERVAL_S:
+        interval = text(query, "evaluationInterval", f"{_INTERVAL_S}s")
+        if parse_duration(interval) <= 0 or parse_duration(interval) % _INTERVAL_S:
             why = f"must be a positive multiple of {_INTERVAL_S} seconds."
-            raise invalid(f"{field}.evaluation_interval", text(query, "evaluationInterval"), why)
-        if durations["duration"] > _DAY_S:
-            raise invalid(f"{field}.duration", text(query, "duration"), "must be at most a day.")
+            raise _invalid(f"{field}.evaluation_interval", interval, why)
+        duration = text(query, "duration", "0s")
+        if parse_duration(duration) < 0:
+            raise _invalid(f"{field}.duration", duration, "must not be negative.")
+        if parse_duration(duration) > _DAY_S:
+            raise _invalid(f"{field}.duration", duration, "must be at most a day.")
         if flag(query, "disableMetricValidation"):
             return
         there = self._metrics(project)
         for metric in sorted(set(_METRIC.findall(text(query, "query")))):
             if metric not in there:
-                # GoogleCloudPlatform/cloud-foundation-fabric#3739
-                raise not_found(
-                    f'Cannot find metric(s) that match type = "{metric}". If a metric was created'
-                    " recently, it could take up to 10 minutes to become available. Please try"
-                    " again soon."
-                )
+                raise no_metric(metric)
 
     def _metrics(self, project: str) -> set[str]:
         """The names in PromQL of the metrics that the project has
@@ -271,8 +259,8 @@ class Alerting:
 def _check_labels(labels: dict[str, str]) -> None:
     if len(labels) > _MOST_LABELS:
         why = f"at most {_MOST_LABELS} labels are allowed."
-        raise invalid("alert_policy.user_labels", len(labels), why)
+        raise _invalid("alert_policy.user_labels", len(labels), why)
     for key, value in labels.items():
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
             why = "lower-case letters, numerals, underscores and dashes, at most 63."
-            raise invalid(f"alert_policy.user_labels[{key}]", value, why)
+            raise _invalid(f"alert_policy.user_labels[{key}]", value, why)

@@ -19,9 +19,9 @@ from embedded_cloud.core.projects import number_of
 from embedded_cloud.core.routing import Call, Context, Reply, Service
 from embedded_cloud.core.store import Store
 
-DASHBOARDS = "monitoring/dashboards"
+_DASHBOARDS = "monitoring/dashboards"
 _COUNTERS = "_monitoring/dashboardCounters"
-PAGING = Paging(default=1000, maximum=1000)
+_PAGING = Paging(default=1000, maximum=1000)
 
 _ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
 _LAYOUTS = ("columnLayout", "gridLayout", "mosaicLayout", "rowLayout")
@@ -38,7 +38,7 @@ class Dashboards:
         project = number_of(call.params["project"])
         body = call.body or {}
         key = self._key(project, text(body, "name").rpartition("/")[2] or self._next(project))
-        if self._store.get(DASHBOARDS, key):
+        if self._store.get(_DASHBOARDS, key):
             raise already_exists("Requested entity already exists")
         return self._put(call, key, body)
 
@@ -49,8 +49,8 @@ class Dashboards:
     def list(self, call: Call) -> Reply:
         """GET …/dashboards."""
         prefix = f"projects/{number_of(call.params['project'])}/"
-        found = [_shown(key, each) for key, each in self._store.list(DASHBOARDS, prefix)]
-        return PAGING.resources(call, "dashboards", found)
+        found = [_shown(key, each) for key, each in self._store.list(_DASHBOARDS, prefix)]
+        return _PAGING.resources(call, "dashboards", found)
 
     def patch(self, call: Call) -> Reply:
         """PATCH of one: all of it is replaced, if it is still the one with the ``etag``."""
@@ -62,13 +62,12 @@ class Dashboards:
 
     def delete(self, call: Call) -> Reply:
         """DELETE of one."""
-        self._store.delete(DASHBOARDS, self._found(call)[0])
+        self._store.delete(_DASHBOARDS, self._found(call)[0])
         return Reply(body={})
 
     def _next(self, project: str) -> str:
         """The id of what is made next in a project, if its maker gives none."""
-        count = int(number(self._store.get(_COUNTERS, project) or {}, "count")) + 1
-        self._store.put(_COUNTERS, project, {"count": count})
+        count = self._store.next_number(_COUNTERS, project)
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{project}/{count}"))
 
     def _key(self, project: str, dashboard: str) -> str:
@@ -79,7 +78,7 @@ class Dashboards:
     def _found(self, call: Call) -> tuple[str, JsonObject]:
         project = number_of(call.params["project"])
         key = self._key(project, call.params["dashboard"])
-        found = self._store.get(DASHBOARDS, key)
+        found = self._store.get(_DASHBOARDS, key)
         if found is None:
             raise not_found("Requested entity was not found.")
         return key, found
@@ -91,7 +90,7 @@ class Dashboards:
         for tile in children(child(kept, "mosaicLayout"), "tiles"):
             _check_tile(tile, child(kept, "mosaicLayout"))
         if call.query.get("validateOnly", "").lower() != "true":
-            self._store.put(DASHBOARDS, key, kept)
+            self._store.put(_DASHBOARDS, key, kept)
         return Reply(body=_shown(key, kept))
 
 
@@ -105,11 +104,7 @@ def _shown(key: str, dashboard: JsonObject) -> JsonObject:
         if written := child(widget, "text"):
             written.setdefault("format", "MARKDOWN")
             written.setdefault("style", {})
-    return {
-        **shown,
-        "name": key,
-        "etag": etag,
-    }
+    return {**shown, "name": key, "etag": etag}
 
 
 def _widgets(dashboard: JsonObject) -> list[JsonObject]:
@@ -126,16 +121,11 @@ def _check_tile(tile: JsonObject, layout: JsonObject) -> None:
         raise invalid_argument(
             "Dashboard is missing required field mosaicLayout.tiles[].widget.content."
         )
-    columns, right = _whole(layout, "columns"), _whole(tile, "xPos") + _whole(tile, "width")
+    columns, right = number(layout, "columns"), number(tile, "xPos") + number(tile, "width")
     if right > columns:
         raise invalid_argument(
-            f"Field mosaicLayout.tiles[] ends at column {right}, but there are {columns}."
+            f"Field mosaicLayout.tiles[] ends at column {right:g}, but there are {columns:g}."
         )
-
-
-def _whole(container: JsonObject, key: str) -> int:
-    value = container.get(key)
-    return value if isinstance(value, int) else 0
 
 
 def _without_empty(value: JsonValue) -> JsonValue:

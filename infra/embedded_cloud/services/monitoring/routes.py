@@ -26,7 +26,7 @@ _ARITHMETIC = ("aggregation.", "secondaryAggregation.")
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TERM = re.compile(rf"(?P<field>[a-z_]+(?:\.(?:\w+|{_STRING}))*)\s*=\s*(?P<value>{_STRING})")
 _GAP = re.compile(r"\s*(?:AND\b\s*)?")
-#: What Google reads in a filter besides.
+#: What else Google reads in a filter.
 _UNBUILT = re.compile(r"\b(?:OR|NOT)\b|[()<>]|!=|group\.id|metadata\.")
 
 
@@ -48,6 +48,8 @@ class TimeSeriesHandlers:
         for name in call.query:
             if name.startswith(_ARITHMETIC):
                 raise unimplemented(f"{name}: read the points themselves")
+        if call.query.get("view", "FULL") != "FULL":
+            raise unimplemented(f"{call.method_id} without points")
         if call.query.get("orderBy"):
             raise invalid_argument("Field orderBy is unsupported: it must be left blank.")
         wanted = _terms(call.query.get("filter", ""))
@@ -57,7 +59,6 @@ class TimeSeriesHandlers:
             named(call.params["project"], self._store),
             wanted,
             *_interval(call),
-            with_points=call.query.get("view", "FULL") == "FULL",
         )
         return _PAGING.reply(call, "timeSeries", found, lambda each: each[0], lambda each: each[1])
 
@@ -124,7 +125,7 @@ def _interval(call: Call) -> tuple[float, float]:
 
 
 def service(context: Context) -> Service:
-    """Cloud Monitoring."""
+    """Cloud Monitoring v3: time series, alert policies and notification channels."""
     series = TimeSeries(context.store, context.clock)
     alerting = Alerting(context.store, context.clock, series)
     of_series = TimeSeriesHandlers(series, context.store)

@@ -2,7 +2,7 @@
 
 Rules and quotas: https://cloud.google.com/monitoring/quotas and
 https://cloud.google.com/monitoring/custom-metrics/creating-metrics. The words of the refusals are
-those of public issues until 2026-11, each named beside its words.
+those of public GitHub issues, named beside them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from embedded_cloud.core.store import Store
 #: What a filter asks: fields, such as ``resource.labels.node_id``, and the value each has to have.
 Terms = tuple[tuple[str, str], ...]
 
-_SERIES, _POINTS, _METRICS = (f"_monitoring/{kind}" for kind in ("series", "points", "metrics"))
-MOST_SERIES = 200
+_SERIES, _POINTS, _METRICS = "_monitoring/series", "_monitoring/points", "_monitoring/metrics"
+_MOST_SERIES = 200
 _SAMPLING_S = 5.0
 _PAST_S, _FUTURE_S = 25 * 3600 + 10, 300
 _TYPE = re.compile(
@@ -103,10 +103,10 @@ class TimeSeries:
         """
         if not series:
             raise invalid_argument("Field timeSeries had an invalid value: No TimeSeries provided.")
-        if len(series) > MOST_SERIES:  # ServiceWeaver/weaver-gke#142
+        if len(series) > _MOST_SERIES:  # ServiceWeaver/weaver-gke#142
             raise invalid_argument(
-                "Field timeSeries had an invalid value: A maximum of 200 TimeSeries can be written"
-                " in a single request."
+                f"Field timeSeries had an invalid value: A maximum of {_MOST_SERIES} TimeSeries can"
+                " be written in a single request."
             )
         refused: list[str] = []
         seen: set[str] = set()
@@ -261,7 +261,7 @@ class TimeSeries:
         self._store.put(_POINTS, f"{written.key}/{rfc3339(written.end)}", point)
 
     def select(
-        self, project: str, wanted: Terms, start: float, end: float, *, with_points: bool
+        self, project: str, wanted: Terms, start: float, end: float
     ) -> Iterator[tuple[str, JsonObject]]:
         """Key and series that pass, with their points in the interval, the newest first; a series
         without any is left out.
@@ -271,21 +271,14 @@ class TimeSeries:
         """
         type_ = dict(wanted).get("metric.type")
         if type_ and type_ not in self.metrics(project):
-            raise not_found(
-                f'Cannot find metric(s) that match type = "{type_}". If a metric was created'
-                " recently, it could take up to 10 minutes to become available. Please try again"
-                " soon."
-            )
+            raise no_metric(type_)
         for key, series in self._store.list(_SERIES, f"{project}/"):
             fields = _fields(project, series)
             if any(fields.get(name) != value for name, value in wanted):
                 continue
-            points = self._points(key, start, end)
-            if points:
-                head: JsonObject = {
-                    name: series[name] for name in ("metric", "resource", "metricKind", "valueType")
-                }
-                yield key, {**head, "points": points} if with_points else head
+            if points := self._points(key, start, end):
+                head = ("metric", "resource", "metricKind", "valueType")
+                yield key, {**{name: series[name] for name in head}, "points": points}
 
     def _points(self, key: str, start: float, end: float) -> list[JsonValue]:
         first, last = rfc3339(start), rfc3339(end)
@@ -299,6 +292,14 @@ class TimeSeries:
     def metrics(self, project: str) -> set[str]:
         """The types of the metrics that have been written."""
         return {key.partition("/")[2] for key, _ in self._store.list(_METRICS, f"{project}/")}
+
+
+def no_metric(type_: str) -> CloudError:
+    """404: nobody has written this metric (GoogleCloudPlatform/cloud-foundation-fabric#3739)."""
+    return not_found(
+        f'Cannot find metric(s) that match type = "{type_}". If a metric was created recently, it'
+        " could take up to 10 minutes to become available. Please try again soon."
+    )
 
 
 class _InvalidFieldError(Exception):
