@@ -212,8 +212,8 @@ IDS: dict[str, tuple[dict[str, Any], str]] = {
     SLICE: ({"queuedResourceId": "q", "zones": ["z"]}, "projects/p/locations/z/queuedResources/q"),
 }
 TYPES = [kind.type for kind in KINDS if kind.type and not kind.named_by_google]
-#: Of those Google chooses the ids.
-UNFORESEEN = [kind.type for kind in KINDS if kind.named_by_google]
+#: Types whose ids Google chooses.
+NAMED_BY_GOOGLE = [kind.type for kind in KINDS if kind.named_by_google]
 
 
 class TestTable:
@@ -224,7 +224,7 @@ class TestTable:
 
         assert [place.id for place in ids_of(type_, {"project": "p", **inputs})] == [id_]
 
-    @pytest.mark.parametrize("type_", UNFORESEEN)
+    @pytest.mark.parametrize("type_", NAMED_BY_GOOGLE)
     def test_no_id(self, type_: str) -> None:
         """What Google names is not looked for by an id."""
         assert ids_of(type_, {"project": "p", "displayName": "n"}) == ()
@@ -261,7 +261,7 @@ class TestTable:
         made = {t for t in plan.counts() if not t.startswith(("tpuflex:index:", "pulumi:"))}
         made.remove(STATE_ID)  # it is in the state alone
 
-        assert made <= {*TYPES, *UNFORESEEN}
+        assert made <= {*TYPES, *NAMED_BY_GOOGLE}
 
     def test_masked_secrets_are_unknown(self) -> None:
         """A blanked value is not taken for the value."""

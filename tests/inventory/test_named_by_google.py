@@ -21,7 +21,7 @@ POLICY = "gcp:monitoring/alertPolicy:AlertPolicy"
 DASHBOARD = "gcp:monitoring/dashboard:Dashboard"
 POLICIES, DASHBOARDS = "projects/p/alertPolicies", "projects/p/dashboards"
 CALLED = NAMES.shown("TargetDown")
-THEIRS = "0" * 20
+OTHER_STATE = "0" * 20
 
 
 def policy(number: int, name: str = CALLED, state_id: str = STATE) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_a_teardown_lists_them_by_what_they_are_called() -> None:
     """Another state's policy of the same display name is listed, and not ours; that of another
     endpoint is not listed."""
     elsewhere = {"name": f"{POLICIES}/3", "displayName": "shop-prod-vllm/TargetDown"}
-    api = monitoring(policy(1), policy(2, state_id=THEIRS), elsewhere, boards=(board(),))
+    api = monitoring(policy(1), policy(2, state_id=OTHER_STATE), elsewhere, boards=(board(),))
 
     found = take_inventory(Scope("p", ("z",), NAMES, frozenset({STATE})), clients(monitoring=api))
 
@@ -61,7 +61,9 @@ def test_a_teardown_lists_them_by_what_they_are_called() -> None:
         ("alert policy", CALLED),
         ("dashboard", NAMES.shown()),
     ]
-    assert [item.foreign for item in found.foreign] == [f"it was made by another state ({THEIRS})"]
+    assert [item.foreign for item in found.foreign] == [
+        f"it was made by another state ({OTHER_STATE})"
+    ]
 
 
 def test_a_sweep_deletes_them_by_the_ids_that_google_gave() -> None:
@@ -87,15 +89,15 @@ def test_a_sweep_deletes_them_by_the_ids_that_google_gave() -> None:
 def test_a_recovery_finds_ours_among_several() -> None:
     """Display names are not unique: another's of the same name is in nobody's way."""
     inputs = {"project": "p", "displayName": CALLED, "userLabels": NAMES.labels(STATE)}
-    look = CloudLook(clients(monitoring=monitoring(policy(1, state_id=THEIRS), policy(2))))
+    look = CloudLook(clients(monitoring=monitoring(policy(1, state_id=OTHER_STATE), policy(2))))
 
     ours = look(POLICY, inputs)
     none = look(POLICY, {**inputs, "displayName": NAMES.shown("Other")})
 
     assert (ours.presence, ours.id) == (Presence.OURS, f"{POLICIES}/2")
     assert none.presence is Presence.ABSENT
-    theirs = CloudLook(clients(monitoring=monitoring(policy(1, state_id=THEIRS))))
-    assert theirs(POLICY, inputs).presence is Presence.ABSENT
+    another = CloudLook(clients(monitoring=monitoring(policy(1, state_id=OTHER_STATE))))
+    assert another(POLICY, inputs).presence is Presence.ABSENT
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -121,8 +123,8 @@ def test_where_cloud_monitoring_is_off_there_are_none() -> None:
     assert not [each for each in found.unlisted if "polic" in each.what or "dash" in each.what]
 
 
-def test_what_could_not_be_listed_is_told_by_what_it_is_called() -> None:
-    """The state knows the display name, which says more than Google's number."""
+def test_what_could_not_be_listed_is_shown_by_its_display_name() -> None:
+    """The state knows it, and it says more than Google's number."""
     resource = {
         "type": POLICY,
         "id": f"{POLICIES}/1",

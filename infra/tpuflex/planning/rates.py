@@ -1,4 +1,5 @@
-"""Prices of what a stack uses beside chips: storage and copies of the weights, DNS zones, NAT.
+"""Prices of what a stack uses beside chips: storage and copies of the weights, DNS zones, NAT, and
+Cloud Monitoring.
 
 Rows with a source and a date each. A region without a row has no price here; none is guessed.
 """
@@ -63,18 +64,17 @@ NAT_PER_HOST = Rate(Decimal("0.0014"), _NAT)
 #: An external address of the gateway; it needs at least one.
 NAT_ADDRESS = Rate(Decimal("0.005"), _NAT)
 
-
-#: What a point counts for that is written to Cloud Monitoring: a number, and a distribution.
+#: Bytes that Cloud Monitoring charges for a point: of a number, and of a distribution.
 POINT_BYTES, DISTRIBUTION_BYTES = 8, 80
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsRate:
-    """A price of what is written to Cloud Monitoring.
+    """The price of what is written to Cloud Monitoring.
 
     Attributes:
         usd_per_mib: US dollars for one MiB beyond those that are free.
-        free_mib: MiB of a month that cost nothing, of all projects of a billing account together.
+        free_mib: MiB a month that are free, for all projects of a billing account together.
         source: where the price was read.
     """
 
@@ -95,12 +95,12 @@ METRICS = MetricsRate(
 
 @dataclass(frozen=True, slots=True)
 class AlertingRate:
-    """A price of what alert policies ask Cloud Monitoring.
+    """The price of the queries of alert policies in Cloud Monitoring.
 
     Attributes:
-        usd_per_reference: US dollars for one month of each reference to a metric in a policy.
-        usd_per_million: US dollars for a million points that the policies' queries return.
-        begins: before that day, nothing is charged.
+        usd_per_reference: US dollars a month for each reference to a metric in a query.
+        usd_per_million: US dollars for a million points that the queries return.
+        begins: the day before which nothing is charged.
         source: where the price was read.
     """
 

@@ -79,7 +79,7 @@ class Usage:
         egress: how the hosts reach out.
         weights: the model whose weights are stored; None when its size is not known.
         metrics: whether the hosts write to Cloud Monitoring.
-        alert_references: how often alert policies there name a metric in their queries.
+        alert_references: references to metrics in the queries of the alert policies.
     """
 
     accelerator: Accelerator
@@ -107,8 +107,9 @@ class StackCost:
         weights_per_day: storage of the weights.
         network_per_day: DNS zones or NAT.
         metrics_per_day: what the hosts write to Cloud Monitoring while they serve, at most.
-        alerts_per_day: what alert policies ask Cloud Monitoring, at most, until `down`.
-        between_runs_per_day: what is paid while there is no slice, until `down`.
+        alerts_per_day: the queries of the alert policies, at most, until `down`.
+        between_runs_per_day: weights and network, which are paid without a slice, too, until
+            `down`.
     """
 
     per_hour: Figure
@@ -346,7 +347,8 @@ def _network(usage: Usage) -> Figure:
 
 
 def _metrics(usage: Usage) -> Figure:
-    """Whether the free ones are used up, only the billing account knows."""
+    """What is written, as if nothing of it were free: whether it is, is known only for the whole
+    billing account."""
     if not usage.metrics:
         return Figure(Decimal(0), _DAILY, "nothing: monitoring.export_metrics is false", ())
     points = (DISTRIBUTION_BYTES if each.type == DISTRIBUTION else POINT_BYTES for each in SERIES)
@@ -360,7 +362,7 @@ def _metrics(usage: Usage) -> Figure:
 
 
 def _references(settings: StackSettings) -> int:
-    """How often the alert policies name a metric in their queries: a share names two."""
+    """References to metrics in the queries of the alert policies; a share has two."""
     parts = [
         part
         for rule in alert_rules(settings)
@@ -371,7 +373,7 @@ def _references(settings: StackSettings) -> int:
 
 
 def _alerts(usage: Usage) -> Figure:
-    """What is evaluated once a minute returns a point for each reference and host."""
+    """A query that is evaluated once a minute returns a point for each reference and host."""
     references = usage.alert_references
     if not references:
         return Figure(Decimal(0), _DAILY, "nothing: monitoring.alert_policies is false", ())

@@ -102,7 +102,7 @@ def unmarked(planned: Planned) -> Iterator[Breach]:
     if kind is None or kind.found_by != "api" or planned.read:
         return
     key = "description" if kind.marker == "description" else kind.labels
-    # Labels within a document are known with all of it.
+    # The labels in a document are known when the document is.
     value = planned.inputs.get(kind.document or key)
     if isinstance(value, Mapping) and unknown(value.get(LABEL_OWNER)):
         value = value[LABEL_OWNER]
@@ -113,7 +113,7 @@ def unmarked(planned: Planned) -> Iterator[Breach]:
             yield Breach(f"its {key} are known only after the update", remedy, advisory=True)
     elif not marker_asked(kind, planned.inputs).owner:
         own = not planned.ours and planned.type != QUEUED_RESOURCE
-        yield Breach(f"it is a {kind.name} without an owner marker in its {key}", remedy, own)
+        yield Breach(f"this {kind.name} has no owner marker in its {key}", remedy, own)
 
 
 def _boot(planned: Planned) -> Mapping[str, object] | None:

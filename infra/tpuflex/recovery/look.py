@@ -155,20 +155,17 @@ class CloudLook:
         if not (asked.owner and name):
             return LookResult(Presence.UNKNOWN, detail="part of what it says is not known")
         listing = list_kind(self._apis, kind, str(inputs.get("project") or ""))
+        # Another's of the same display name is in nobody's way.
         found = [
-            LookResult(Presence.FOREIGN, each.id, reason(foreign))
-            if (foreign := not_as_asked(each, asked, str(name), "", self._states))
-            else LookResult(Presence.OURS, each.id)
+            LookResult(Presence.OURS, each.id)
             for each in listing.resources
-            if each.name == name
+            if each.name == name and not not_as_asked(each, asked, str(name), "", self._states)
         ]
         if listing.unlisted:
             text = "; ".join(map(str, listing.unlisted))
             error = (AccessError if listing.refused else ApiError)(text)
             found.append(LookResult(Presence.UNKNOWN, detail=text, error=error))
-        # Another's of the same display name is in nobody's way.
-        ours = [each for each in found if each.presence is not Presence.FOREIGN]
-        return best([*ours, LookResult(Presence.ABSENT)])
+        return best([*found, LookResult(Presence.ABSENT)])
 
     def _at(self, kind: Kind, inputs: Inputs, place: ResourceId) -> LookResult:
         try:
