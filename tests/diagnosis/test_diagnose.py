@@ -237,7 +237,7 @@ def test_a_restart_that_somebody_asked_for(endpoint: Endpoint) -> None:
 
 
 def test_a_silent_host(endpoint: Endpoint) -> None:
-    """The policy that keeps it silent is certain where the doctor reads it."""
+    """The policy that keeps it silent comes first; that its boot may be stuck stands behind it."""
     policies = {"constraints": {"compute.disableGuestAttributesAccess": True}}
     endpoint.api.strict(organization_policies=policies)
     endpoint.runs(minutes=30)

@@ -90,10 +90,18 @@ class Draft:
 
 
 def model_key(environ: Mapping[str, str], file: Path | None) -> str:
-    """The key of the model's endpoint: from ``file``, or a variable; empty for none."""
-    if file is None:
-        return environ.get(KEY_VARIABLE, "").strip()
-    return file.read_text("utf-8").strip()
+    """The key of the model's endpoint: from ``file``, or a variable; empty for none.
+
+    Raises:
+        UsageError: it cannot be sent as a key.
+        OSError: the file cannot be read.
+    """
+    text = environ.get(KEY_VARIABLE, "") if file is None else file.read_text("utf-8", "replace")
+    key = text.strip()
+    if not (key.isascii() and key.isprintable()):
+        where, option = (KEY_VARIABLE, "--explain") if file is None else (file, "--key-file")
+        raise UsageError(f"{where} has no key: it is not one line of ASCII", option=option)
+    return key
 
 
 def require_endpoint(url: str) -> str:
@@ -123,7 +131,7 @@ def require_endpoint(url: str) -> str:
     return base.removesuffix("/chat/completions")
 
 
-def prompt(diagnosis: Diagnosis, scrub: Scrubber, fence: str) -> str:
+def _prompt(diagnosis: Diagnosis, scrub: Scrubber, fence: str) -> str:
     """What is sent of ``diagnosis``.
 
     Args:
@@ -171,25 +179,25 @@ def explain(
     base = require_endpoint(url)
     session = direct_session()
     session.mount("http://", OwnersAdapter())  # on this machine, any user could listen there
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if key:
+        session.headers["Authorization"] = f"Bearer {key}"
     with session:
         if not model:
-            listed = _call(session, "GET", f"{base}/models", headers, None)
-            model = _first_model(listed, base)
+            model = _first_model(_call(session, "GET", f"{base}/models"), base)
         body = {
             "model": model,
             "messages": [
                 {"role": "system", "content": _SYSTEM},
                 {
                     "role": "user",
-                    "content": prompt(diagnosis, scrub, f"DATA-{secrets.token_hex(8)}"),
+                    "content": _prompt(diagnosis, scrub, f"DATA-{secrets.token_hex(8)}"),
                 },
             ],
             "max_tokens": _TOKENS,
             "temperature": 0,
             "stream": False,
         }
-        answer = _call(session, "POST", f"{base}/chat/completions", headers, body)
+        answer = _call(session, "POST", f"{base}/chat/completions", body)
     try:
         text = _Answer.model_validate_json(answer).choices[0].message.content or ""
     except ValidationError as error:
@@ -204,20 +212,13 @@ def _first_model(answer: bytes, base: str) -> str:
         raise ApiError(f"{base} lists no model.", url=base, hint="Name one: --model") from error
 
 
-def _call(
-    session: requests.Session,
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-    body: object,
-) -> bytes:
+def _call(session: requests.Session, method: str, url: str, body: object = None) -> bytes:
     try:
         with response_within(
             lambda: session.request(
                 method,
                 url,
                 json=body,
-                headers=dict(headers),
                 timeout=(10.0, _SECONDS),
                 stream=True,
                 allow_redirects=False,

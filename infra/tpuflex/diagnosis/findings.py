@@ -98,6 +98,11 @@ class Finding:
     lines: tuple[Line, ...]
     remedy: Advice
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is of a class that has a runbook."""
+        return self.failure is not UNKNOWN
+
     def to_json(self, stack: str) -> dict[str, object]:
         """The class in the document of the :class:`Diagnosis` of ``stack``."""
         return {
@@ -107,7 +112,7 @@ class Finding:
             "lines": [line.to_json() for line in self.lines],
             "cause": self.failure.cause,
             "next": self.remedy.for_stack(stack),
-            "runbook": f"docs/{self.failure.page}.md",
+            "runbook": f"docs/{self.failure.page}.md" if self.is_known else None,
         }
 
 

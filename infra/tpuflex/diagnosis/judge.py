@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tpuflex.advice import Advice
@@ -18,6 +18,12 @@ from tpuflex.diagnosis.signs import Line, found_in
 from tpuflex.errors import CapacityError, NotFoundError
 from tpuflex.host.serving import ServingPhase
 from tpuflex.queued_resource.outcomes import Condition
+
+#: What to do about lines that are of no class.
+_UNKNOWN_LINES = Advice(
+    "`tpuflex docs runbooks` lists the failures that are known; `--explain URL` has a model draft a"
+    " runbook from the lines"
+)
 
 
 class State(StrEnum):
@@ -102,7 +108,7 @@ def judge(stack: str, evidence: Evidence, advice: Advice | str = "") -> Diagnosi
 def judge_lines(lines: Iterable[Line], source: str) -> Diagnosis:
     """What ``lines`` of a log show, of which nothing else is known."""
     evidence = Evidence(lines=tuple(lines), looked_at=(source,))
-    found = findings(evidence) or (unknown(Evidence()),)
+    found = findings(evidence) or (replace(unknown(Evidence()), remedy=_UNKNOWN_LINES),)
     count = len(evidence.lines)
     sentence = f"{count:,} {'line' if count == 1 else 'lines'} of {source}"
     return Diagnosis("", State.LINES, sentence, found, found[0].remedy, evidence)

@@ -81,19 +81,13 @@ def diagnose(
     API, a quota or a token is missing; 7: anything else of the host, its server or its run;
     1: something is wrong, and no class fits.
     """
-    from tpuflex.cli.diagnose.run import run, run_file
+    from tpuflex.cli.diagnose.run import ask_with, run, run_file
 
     if explain is None and (model or key_file is not None):
         raise click.UsageError("--model and --key-file need --explain.")
+    if log is not None and bundle is not None:
+        raise click.UsageError("--bundle packs what was read of a stack; --file reads none.")
+    ask = None if explain is None else ask_with(invocation, explain, model, key_file)
     if log is not None:
-        if bundle is not None:
-            raise click.UsageError("--bundle packs what was read of a stack; --file reads none.")
-        return run_file(invocation, log, explain, model, key_file)
-    return run(
-        invocation,
-        bundle,
-        explain,
-        model,
-        key_file,
-        tunnel=not no_tunnel,
-    )
+        return run_file(invocation, log, ask)
+    return run(invocation, bundle, ask, tunnel=not no_tunnel)

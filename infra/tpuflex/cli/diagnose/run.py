@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,26 +30,27 @@ _HEADLINES = {
 }
 
 
-def run(
-    invocation: Invocation,
-    bundle: Path | None,
-    url: str | None,
-    model: str,
-    key_file: Path | None,
-    *,
-    tunnel: bool,
-) -> int:
+#: Has a model draft a runbook.
+Ask = Callable[[Diagnosis, Scrubber], Draft]
+
+
+def ask_with(invocation: Invocation, url: str, model: str, key_file: Path | None) -> Ask:
+    """How the ``model`` of the endpoint at ``url`` is asked; what cannot be is refused here, before
+    anything is read."""
+    require_endpoint(url)
+    return partial(explain, url=url, model=model, key=model_key(invocation.environ, key_file))
+
+
+def run(invocation: Invocation, bundle: Path | None, ask: Ask | None, *, tunnel: bool) -> int:
     """Diagnose the stack's endpoint and show it; the exit code."""
     if bundle is not None:
         require_free(bundle)
-    if url is not None:
-        require_endpoint(url)
     cloud = invocation.connect(invocation.open_deployed(), start=False)
     with working(invocation.report, "Reading states, reports and logs"):
         found = gather(cloud, invocation.report, tunnel=tunnel)
         diagnosis = judged(cloud, found)
+    _show(invocation, diagnosis)
     document = diagnosis.to_json()
-    show(invocation, diagnosis)
     if bundle is not None:
         written = write_bundle(cloud, found, diagnosis, bundle)
         document["bundle"] = written.to_json()
@@ -56,53 +59,42 @@ def run(
             f"Packed in {written.path}: {', '.join(written.files)}. Read it before you send it:"
             " names of projects, buckets and accounts are in it."
         )
-    if url is not None:
-        draft = _explained(invocation, diagnosis, found.scrub, url, model, key_file)
-        document["draft"] = draft.to_json()
-    invocation.output.document(document)
-    return diagnosis.exit_code
+    return _end(invocation, diagnosis, document, found.scrub, ask)
 
 
-def run_file(
-    invocation: Invocation, log: Path, url: str | None, model: str, key_file: Path | None
-) -> int:
+def run_file(invocation: Invocation, log: Path, ask: Ask | None) -> int:
     """Diagnose the lines of a file and show it; the exit code."""
-    if url is not None:
-        require_endpoint(url)
     with open_regular(log) as file:
         file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
         text = file.read().decode("utf-8", "replace")
     diagnosis = diagnose_log(text, log.name)
-    document = diagnosis.to_json()
-    show(invocation, diagnosis)
-    if url is not None:
-        draft = _explained(invocation, diagnosis, Scrubber(), url, model, key_file)
+    _show(invocation, diagnosis)
+    return _end(invocation, diagnosis, diagnosis.to_json(), Scrubber(), ask)
+
+
+def _end(
+    invocation: Invocation,
+    diagnosis: Diagnosis,
+    document: dict[str, object],
+    scrub: Scrubber,
+    ask: Ask | None,
+) -> int:
+    """Show the draft that is asked for, and print the document; the exit code."""
+    if ask is not None:
+        with working(invocation.report, "Asking the model"):
+            draft = ask(diagnosis, scrub)
         document["draft"] = draft.to_json()
+        output = invocation.output
+        output.result()
+        output.heading(f"DRAFT by the model {draft.model}: check every word before you follow it")
+        for line in draft.text.splitlines():
+            output.result(f"  | {line}", hanging="  | ")
+        output.heading("End of the draft")
     invocation.output.document(document)
     return diagnosis.exit_code
 
 
-def _explained(
-    invocation: Invocation,
-    diagnosis: Diagnosis,
-    scrub: Scrubber,
-    url: str,
-    model: str,
-    key_file: Path | None,
-) -> Draft:
-    key = model_key(invocation.environ, key_file)
-    with working(invocation.report, "Asking the model"):
-        draft = explain(diagnosis, scrub, url, model=model, key=key)
-    output = invocation.output
-    output.result()
-    output.heading(f"DRAFT by the model {draft.model}: check every word before you follow it")
-    for line in draft.text.splitlines():
-        output.result(f"  | {line}", hanging="  | ")
-    output.heading("End of the draft")
-    return draft
-
-
-def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
+def _show(invocation: Invocation, diagnosis: Diagnosis) -> None:
     """Print ``diagnosis``."""
     output = invocation.output
     subject = f"Stack {diagnosis.stack}" if diagnosis.stack else "Log"
@@ -114,27 +106,19 @@ def show(invocation: Invocation, diagnosis: Diagnosis) -> None:
             (("stands", diagnosis.sentence), ("next", _text(invocation, diagnosis.remedy)))
         )
     else:
-        sure = "" if first.failure.slug == "unknown" else f" ({first.certainty.value})"
-        output.facts(
-            (
-                ("class", f"{first.failure.slug}{sure}"),
-                ("stands", diagnosis.sentence),
-                ("cause", first.failure.cause),
-                ("next", _text(invocation, first.remedy)),
-                ("more", f"tpuflex docs {first.failure.page}"),
-            )
-        )
+        sure = f" ({first.certainty.value})" if first.is_known else ""
+        facts = [
+            ("class", f"{first.failure.slug}{sure}"),
+            ("stands", diagnosis.sentence),
+            ("cause", first.failure.cause),
+            ("next", _text(invocation, first.remedy)),
+        ]
+        if first.is_known:
+            facts.append(("more", f"tpuflex docs {first.failure.page}"))
+        output.facts(facts)
         _show_lines(invocation, first)
-    if first is not None and len(diagnosis.findings) > 1:
-        output.result()
-        output.heading("Also, or because of that")
-        for each in diagnosis.findings[1:]:
-            text = f"  {each.failure.slug} ({each.certainty.value}): {each.failure.title}"
-            output.result(text, hanging="    ")
-            for line in [line for line in each.lines if line not in first.lines][:1]:
-                output.result(f"    {line.source}: {line.text}", hanging="      ")
-            output.result(f"    -> {_text(invocation, each.remedy)}", hanging="       ")
-    if first is None or first.failure.slug == "unknown":
+        _show_others(invocation, first, diagnosis.findings[1:])
+    if first is None or not first.is_known:
         output.result()
         output.result(f"Looked at: {', '.join(diagnosis.evidence.looked_at) or 'nothing'}.")
     for unread in diagnosis.evidence.unread:
@@ -152,6 +136,20 @@ def _show_lines(invocation: Invocation, found: Finding) -> None:
     output.result("Shown by:")
     for line in found.lines:
         output.result(f"  {line.source}: {line.text}", hanging="    ")
+
+
+def _show_others(invocation: Invocation, first: Finding, others: tuple[Finding, ...]) -> None:
+    if not others:
+        return
+    output = invocation.output
+    output.result()
+    output.heading("Also, or because of that")
+    for each in others:
+        text = f"  {each.failure.slug} ({each.certainty.value}): {each.failure.title}"
+        output.result(text, hanging="    ")
+        for line in [line for line in each.lines if line not in first.lines][:1]:
+            output.result(f"    {line.source}: {line.text}", hanging="      ")
+        output.result(f"    -> {_text(invocation, each.remedy)}", hanging="       ")
 
 
 def _text(invocation: Invocation, advice: Advice) -> str:
