@@ -275,7 +275,7 @@ def test_a_library_in_two_regions_is_granted_in_both(doctor: Doctor) -> None:
 
 def test_notification_channels(doctor: Doctor) -> None:
     """`up` refuses one that is not there before anything is made, and names it with what lists
-    those that are; one that tells nobody is said."""
+    those that are; of one that notifies nobody it says so."""
     channels = "v3/projects/tpuflex-dev/notificationChannels"
     there = doctor.call("POST", channels, {"type": "email", "displayName": "On call"})
     off = doctor.call("POST", channels, {"type": "sms", "enabled": False})
@@ -295,7 +295,7 @@ def test_notification_channels(doctor: Doctor) -> None:
         Standing.FAILED,
     ]
     assert found[0].text == f"On call, {there['name']}"
-    assert "tells nobody" in str(found[1].text)
+    assert "notifies nobody" in str(found[1].text)
     with pytest.raises(NotFoundError, match=f"alert channel: {missing} is not there") as caught:
         require_checks(doctor.cloud, only=("channels",))
     assert "gcloud beta monitoring channels list --project=tpuflex-dev" in str(caught.value.hint)

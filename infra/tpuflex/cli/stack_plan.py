@@ -142,13 +142,13 @@ def _policy_facts(report: PolicyReport) -> Iterator[tuple[str, str]]:
 
 
 def alerts_text(channels: Sequence[str]) -> str:
-    """Whom Google tells when an alert policy fires."""
+    """Whom Google notifies when an alert policy fires."""
     if not channels:
         return (
-            "policies of Cloud Monitoring, which tell nobody:\n"
+            "policies of Cloud Monitoring, which notify nobody:\n"
             "tpuflex:monitoring.notification_channels names no channel"
         )
-    return f"policies of Cloud Monitoring, which tell {', '.join(channels)}"
+    return f"policies of Cloud Monitoring, which notify {', '.join(channels)}"
 
 
 def egress_text(egress: str, plan: EnginePlan) -> str:

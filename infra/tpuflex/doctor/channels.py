@@ -26,12 +26,12 @@ def examinations(cloud: ExaminedCloud) -> list[Examination]:
 
 
 def channel_checks(cloud: ExaminedCloud) -> list[Check]:
-    """How each channel that the stack names stands."""
+    """Whether each channel that the stack names notifies anybody."""
     monitoring = cloud.apis.monitoring
     return [
         channel_check(
             name,
-            attempt_if_there(lambda name=name: monitoring.call("GET", f"/v3/{name}")),  # type: ignore[misc]
+            attempt_if_there(partial(monitoring.call, "GET", f"/v3/{name}")),
             cloud.project,
         )
         for name in cloud.settings.monitoring.notification_channels
@@ -43,8 +43,8 @@ def channel_check(name: str, found: JsonObject | Unread | None, project: str) ->
 
     Args:
         name: its full name.
-        found: it as Cloud Monitoring has it; None if it is not there.
-        project: the stack's, whose channels a remedy lists.
+        found: the channel as Cloud Monitoring has it; None if it is not there.
+        project: the project whose channels the remedy lists.
     """
     if found is None:
         return CHANNEL.failed(
@@ -57,9 +57,9 @@ def channel_check(name: str, found: JsonObject | Unread | None, project: str) ->
         return CHANNEL.unknown(found)
     shown = found.get("displayName") or found.get("type") or "without a name"
     if found.get("enabled") is False:
-        text, remedy = "is disabled: it tells nobody", "Enable it in the console."
+        text, remedy = "is disabled: it notifies nobody", "Enable it in the console."
     elif found.get("verificationStatus") == "UNVERIFIED":
-        text, remedy = "is not verified: it tells nobody", "Verify it in the console."
+        text, remedy = "is not verified: it notifies nobody", "Verify it in the console."
     else:
         return CHANNEL.ok(f"{shown}, {name}")
     return CHANNEL.warning(f"{shown}, {name}, {text}", remedy)

@@ -10,26 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tpuflex.alerts import signals
 from tpuflex.alerts.conditions import parts_of
 from tpuflex.alerts.judgement import Judge, Look, State, Verdict
 from tpuflex.alerts.rules import alert_rules
-from tpuflex.alerts.signals import (
-    BILLED_NODES,
-    BOOT_PHASES,
-    GENERATED,
-    IN_FLIGHT,
-    KV_USE,
-    PHASE_SECONDS,
-    PREEMPTIONS,
-    RUN_SECONDS_LEFT,
-    SLICES,
-    SPENT_USD,
-    SUCCESSORS,
-    TTFT,
-    UP,
-    WAITING,
-    Signal,
-)
+from tpuflex.alerts.signals import Signal
 from tpuflex.duration import format_roughly
 from tpuflex.errors import (
     AccessError,
@@ -57,17 +42,17 @@ LOOK_S = 5.0
 _SLICE_S = 30.0
 #: What only time can decide is waited for as long as this, and no longer.
 _PATIENCE = timedelta(minutes=5)
-#: What of a server's metrics each signal is.
+#: How each signal is read from a server's metrics.
 _NUMBERS: Mapping[Signal, Callable[[EngineMetrics], float | None]] = {
-    KV_USE: lambda metrics: metrics.kv_use,
-    IN_FLIGHT: lambda metrics: metrics.running,
-    WAITING: lambda metrics: metrics.waiting,
-    PREEMPTIONS: lambda metrics: metrics.preemptions,
-    GENERATED: lambda metrics: metrics.generation_tokens,
+    signals.KV_USE: lambda metrics: metrics.kv_use,
+    signals.IN_FLIGHT: lambda metrics: metrics.running,
+    signals.WAITING: lambda metrics: metrics.waiting,
+    signals.PREEMPTIONS: lambda metrics: metrics.preemptions,
+    signals.GENERATED: lambda metrics: metrics.generation_tokens,
 }
-#: What only the server says.
-_OF_THE_SERVER = (*_NUMBERS, TTFT, UP)
-#: What runs, or is on its way to or from that: what is billed then is no surprise.
+#: The signals that come from the server alone.
+_OF_THE_SERVER = (*_NUMBERS, signals.TTFT, signals.UP)
+#: A slice runs, is being made, or is being deleted: what is billed then is no surprise.
 _PASSING = frozenset({Lifecycle.ACTIVE, Lifecycle.PROVISIONING, Lifecycle.DELETING})
 
 
@@ -81,8 +66,8 @@ class Alerts:
         verdicts: what each rule says.
         looks: how often it was looked at.
         seconds: from the first look to the last.
-        refused: why the server could not be asked, where that says nothing of it; or why none
-            serves any more.
+        refused: why the server could not be asked, where that does not mean that it is down; or why
+            none serves any more.
     """
 
     stack: str
@@ -127,11 +112,11 @@ class Alerts:
 
 def read_alerts(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Alerts:
     """What the rules say of the endpoint of the stack of ``cloud``: after one look where that
-    decides; after as many as it takes where something is suspicious, within five minutes.
+    decides; after more, for five minutes at most, where only those can tell.
 
     Args:
         cloud: the stack's cloud.
-        report: receives what is waited for, and why a tunnel is opened.
+        report: receives why it looks again, and why a tunnel is opened.
         tunnel: whether one may be opened.
 
     Raises:
@@ -156,8 +141,8 @@ def read_alerts(cloud: Connection, report: Report = silent, *, tunnel: bool = Tr
 
 
 def _undecided_for(verdict: Verdict, found: Alerts) -> timedelta:
-    """How much longer looks have to go on until ``verdict`` is certain; nothing where it is, or
-    where that takes too long, or other things."""
+    """How much longer to look until ``verdict`` is certain; zero where it is already, or where no
+    look within :data:`_PATIENCE` makes it so."""
     rule, looked = verdict.rule, timedelta(seconds=found.seconds)
     if verdict.state is State.PENDING and verdict.since is not None:
         needed, done = rule.held, found.at - verdict.since
@@ -180,7 +165,7 @@ def watch_alerts(
         tunnel: whether one may be opened.
 
     Raises:
-        NotFoundError, AccessError: as :func:`read_alerts`, at the first look.
+        NotFoundError, AccessError: as :func:`read_alerts`.
     """
     stack, timing = cloud.stack, cloud.timing
     judge = Judge(alert_rules(stack.settings))
@@ -194,9 +179,9 @@ def watch_alerts(
                 stack.name,
                 look.at,
                 judge.look(look),
-                number,
-                (look.at - begin).total_seconds(),
-                refused,
+                looks=number,
+                seconds=(look.at - begin).total_seconds(),
+                refused=refused,
             )
             if timing.pause(seconds):
                 return
@@ -231,7 +216,8 @@ class _Observer:
             return error, None
 
     def _slice(self) -> SliceStatus:
-        """The stack's slice; as it was read not long ago, unless that finds none that serves."""
+        """The stack's slice, read every half minute; the last reading where the API does not
+        answer."""
         cloud, monotonic = self._cloud, self._cloud.timing.monotonic()
         if self._status is not None and monotonic - self._read < _SLICE_S:
             return self._status
@@ -261,8 +247,7 @@ def look_of(
     at: datetime,
     in_flight: int | None = None,
 ) -> tuple[Look, TpuflexError | None]:
-    """A look at an endpoint, and why its server could not be asked, where that says nothing of it,
-    or why none serves any more: an endpoint that is over is not quiet, though no rule is about it.
+    """What is known of an endpoint now.
 
     Args:
         settings: the stack's settings.
@@ -271,6 +256,10 @@ def look_of(
         metrics: what its server counts, or why it does not say; None where it was not asked.
         at: the time of the look.
         in_flight: requests that have not ended, by its guard; None where that does not say.
+
+    Returns:
+        The look; and why the server could not be asked, where that does not mean that it is down,
+        or why none serves any more: an endpoint that is over is not well, though no rule fires.
     """
     numbers, missing = slice_numbers(settings, status, now)
     if isinstance(metrics, EngineMetrics):
@@ -279,13 +268,15 @@ def look_of(
     why = quiet_server(status) if metrics is None else metrics.message
     missing |= dict.fromkeys(_OF_THE_SERVER, why or "the server was not asked")
     if metrics is None:
-        over = status.lifecycle is not Lifecycle.ACTIVE
-        over &= status.outcome.exit_code == BootError.exit_code
+        over = (
+            status.lifecycle is not Lifecycle.ACTIVE
+            and status.outcome.exit_code == BootError.exit_code
+        )
         refused = BootError(f"{why}.", hint=status.advice.sentence()) if over else None
         return Look(at, numbers, missing=missing), refused
     if not is_down(metrics, status, now):
         return Look(at, numbers, missing=missing), metrics
-    return Look(at, {**numbers, UP: 0.0}, missing=missing), None
+    return Look(at, {**numbers, signals.UP: 0.0}, missing=missing), None
 
 
 def server_numbers(
@@ -296,9 +287,9 @@ def server_numbers(
     numbers = {signal: value for signal, value in known.items() if value is not None}
     if in_flight is not None:
         # What an engine runs is its last word: one that froze while it was idle says 0.
-        numbers[IN_FLIGHT] = max(float(in_flight), numbers.get(IN_FLIGHT, 0.0))
-    histograms = {} if metrics.ttft is None else {TTFT: dict(metrics.ttft.buckets)}
-    return numbers | {UP: 1.0}, histograms
+        numbers[signals.IN_FLIGHT] = max(float(in_flight), numbers.get(signals.IN_FLIGHT, 0.0))
+    histograms = {} if metrics.ttft is None else {signals.TTFT: dict(metrics.ttft.buckets)}
+    return numbers | {signals.UP: 1.0}, histograms
 
 
 def quiet_server(status: SliceStatus) -> str:
@@ -340,32 +331,30 @@ def slice_numbers(
         at: the time on the cloud's clock.
     """
     active = status.lifecycle is Lifecycle.ACTIVE
-    spent = status.cost(cost_in(settings, status.zone).per_hour, at)
     # A node that is being made has hosts to be billed for only once it is there.
     own = bool(status.node_state) and status.lifecycle is not Lifecycle.PROVISIONING
-    left = math.inf
-    if active and status.expires is not None:
-        left = (status.expires - at).total_seconds()
     numbers: dict[Signal, float] = {
-        RUN_SECONDS_LEFT: left,
-        SUCCESSORS: float(len(status.others)),
-        SLICES: float(status.lifecycle in _PASSING or status.state == "SUSPENDING"),
-        BILLED_NODES: float(own + len(status.others_since)),
+        signals.SUCCESSORS: float(len(status.others)),
+        signals.SLICES: float(status.lifecycle in _PASSING or status.state == "SUSPENDING"),
+        signals.BILLED_NODES: float(own + len(status.others_since)),
     }
     missing: dict[Signal, str] = {}
-    if active and status.expires is None:
-        del numbers[RUN_SECONDS_LEFT]
-        missing[RUN_SECONDS_LEFT] = "Google does not say yet when the run ends"
-    if spent is None:
-        missing[SPENT_USD] = "no price for this region"
+    if not active:
+        numbers[signals.RUN_SECONDS_LEFT] = math.inf
+    elif status.expires is None:
+        missing[signals.RUN_SECONDS_LEFT] = "Google does not say yet when the run ends"
     else:
-        numbers[SPENT_USD] = float(spent)
+        numbers[signals.RUN_SECONDS_LEFT] = (status.expires - at).total_seconds()
+    spent = status.cost(cost_in(settings, status.zone).per_hour, at)
+    if spent is None:
+        missing[signals.SPENT_USD] = "no price for this region"
+    else:
+        numbers[signals.SPENT_USD] = float(spent)
     if active and status.unread:
-        return numbers, missing | dict.fromkeys(PHASE_SECONDS.values(), status.unread)
-    phases = dict.fromkeys(BOOT_PHASES, 0.0)
-    if active:
-        phases |= _phase(status, at)
-    return numbers | {PHASE_SECONDS[name]: seconds for name, seconds in phases.items()}, missing
+        return numbers, missing | dict.fromkeys(signals.PHASE_SECONDS.values(), status.unread)
+    phases = _phase(status, at) if active else {}
+    in_each = {signal: phases.get(name, 0.0) for name, signal in signals.PHASE_SECONDS.items()}
+    return numbers | in_each, missing
 
 
 def _phase(status: SliceStatus, at: datetime) -> dict[str, float]:
@@ -374,7 +363,7 @@ def _phase(status: SliceStatus, at: datetime) -> dict[str, float]:
     if host is None or not host.phase:
         since = status.active_since
         return {} if since is None else {"silence": (at - since).total_seconds()}
-    if host.phase not in BOOT_PHASES:
+    if host.phase not in signals.BOOT_PHASES:
         return {}
     if host.error:
         return {host.phase: math.inf}

@@ -6,16 +6,10 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from tpuflex.alerts import signals
 from tpuflex.alerts.conditions import Compared, Increase
 from tpuflex.alerts.judgement import Reading, State, Verdict
-from tpuflex.alerts.signals import (
-    KV_USE,
-    PHASE_SECONDS,
-    RUN_SECONDS_LEFT,
-    SPENT_USD,
-    UP,
-    Signal,
-)
+from tpuflex.alerts.signals import Signal
 from tpuflex.duration import format_age, format_duration
 from tpuflex.terminal.money import dollars
 
@@ -29,7 +23,8 @@ _STATES = {
     State.OK: "ok",
     State.UNKNOWN: "not known",
 }
-_PHASES = frozenset(PHASE_SECONDS.values())
+#: The phase that each signal of a boot is about.
+_PHASES = {signal: phase for phase, signal in signals.PHASE_SECONDS.items()}
 
 
 def show_alerts(invocation: Invocation, found: Alerts) -> None:
@@ -90,20 +85,19 @@ def _reading(reading: Reading) -> str:
 
 def _gauge(part: Compared, value: float) -> str:
     signal = part.signal
-    if signal in _PHASES:
-        phase = signal.name.removeprefix("seconds_in_")
+    if (phase := _PHASES.get(signal)) is not None:
         if math.isinf(value):
             return f"failed in phase {phase}"
         return f"{format_age(timedelta(seconds=value))} in phase {phase}" if value else ""
-    if signal is KV_USE:
+    if signal is signals.KV_USE:
         return f"{_percent(value)} of the KV cache"
-    if signal is UP:
+    if signal is signals.UP:
         if value:
             return "" if part.throughout else "it answers"
         return "it does not answer"
-    if signal is RUN_SECONDS_LEFT:
+    if signal is signals.RUN_SECONDS_LEFT:
         return "no run" if math.isinf(value) else f"{format_age(timedelta(seconds=value))} left"
-    if signal is SPENT_USD:
+    if signal is signals.SPENT_USD:
         cap = "" if part.limit is None else f", the cap is {dollars(part.limit)}"
         return f"{dollars(value)}{cap}"
     return _count(signal, value)
