@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import NamedTuple
 
@@ -95,7 +95,7 @@ SERIES = (
     ),
 )
 
-#: No count is larger, as in watch_server.py; no histogram of vLLM has more edges.
+#: No count is larger; no histogram of vLLM has more edges.
 MOST, MOST_EDGES = 2**53, 100
 _SAMPLE = re.compile(r"^vllm:(\w+)(?:\{([^\n]*)\})? (\S{1,30})$", re.MULTILINE)
 _EDGE = re.compile(r'(?:^|,)le="([^"]{1,30})"')
@@ -123,25 +123,33 @@ class Counts(NamedTuple):
 
     def has_fallen(self, before: Counts) -> bool:
         """Whether a counter is lower than ``before``: the server counts from 0 again."""
-        names = (each.name for each in SERIES if each.kind == CUMULATIVE)
-        return any(self._of(name) < before._of(name) for name in names)
+        now, then = self._totals(), before._totals()
+        return any(now[name] < then[name] for name in now.keys() & then.keys())
 
-    def _of(self, name: str) -> float:
-        found = self.histograms.get(name)
-        return sum(found.counts) if found is not None else self.numbers.get(name, math.inf)
+    def _totals(self) -> Mapping[str, float]:
+        """What has been counted, by the names of cumulative series."""
+        totals = {name: float(sum(each.counts)) for name, each in self.histograms.items()}
+        numbers = (each.name for each in SERIES if each.kind == CUMULATIVE)
+        return totals | {name: self.numbers[name] for name in numbers if name in self.numbers}
 
 
 NOTHING = Counts({}, {})
+
+
+def read_samples(metrics: str) -> Iterator[tuple[str, str, float]]:
+    """Name, labels and value of each of vLLM's samples in the text of a server's ``/metrics`` that
+    can have been counted."""
+    for name, labels, text in _SAMPLE.findall(metrics):
+        value = _number(text)
+        if value is not None:
+            yield name, labels, value
 
 
 def read_counts(metrics: str) -> Counts:
     """What the text of a server's ``/metrics`` says of the series that have a source."""
     samples: dict[str, list[float]] = {}
     edges: dict[str, dict[float, float]] = {}
-    for sample, labels, text in _SAMPLE.findall(metrics):
-        value = _number(text)
-        if value is None:
-            continue
+    for sample, labels, value in read_samples(metrics):
         samples.setdefault(sample, []).append(value)
         edge = _EDGE.search(labels) if sample.endswith("_bucket") else None
         if edge is not None and (bound := _number(edge[1], math.inf)) is not None:

@@ -2,14 +2,13 @@
 
 Whoever runs in the container writes them: none may end the watch, or hold it.
 
-``watch.py`` uses it, beside which the startup script writes this, ``routes.py`` and
+``watch.py`` uses it, beside which the startup script writes this, ``routes.py``, ``series.py`` and
 ``watch_state.py``.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,13 +16,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from routes import Server as Connection
+from series import MOST, read_samples
 from watch_state import Server
 
 #: Bounds on what is waited for: an answer, a completion (the first one may compile programs).
 ANSWER_S, COMPLETION_S = 10.0, 60.0
-#: No count is larger: what is was not counted.
-MOST = 2**53
-_METRIC = re.compile(r"^vllm:(\w+)(?:\{[^\n]*\})? (\S{1,30})$", re.MULTILINE)
 
 
 class ModelServer:
@@ -98,10 +95,8 @@ def read_server(metrics: str, requests: str) -> Server:
     """What a server says of itself: Prometheus' text, of several engines the sum, and the guard's
     count. What it does not say, or what is no count, counts as 0, but for its steps."""
     sums: dict[str, float] = {}
-    for name, text in _METRIC.findall(metrics):
-        value = _count(text)
-        if value is not None:
-            sums[name] = min(sums.get(name, 0.0) + value, float(MOST))
+    for name, _, value in read_samples(metrics):
+        sums[name] = min(sums.get(name, 0.0) + value, float(MOST))
     try:
         found = json.loads(requests)["in_flight"]
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -111,12 +106,3 @@ def read_server(metrics: str, requests: str) -> Server:
         int(sums.get(name, 0)) for name in ("num_requests_running", "num_requests_waiting")
     )
     return Server(in_flight, running, waiting, sums.get("iteration_tokens_total_count"))
-
-
-def _count(text: str) -> float | None:
-    """The number ``text``; None if it is none of a count."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= MOST else None  # which no comparison with NaN is

@@ -147,6 +147,16 @@ def test_counters_start_again_after_the_last_point(process: str, tokens: int, st
     assert after == Since(process, start, NOW + 60, counted(tokens))
 
 
+def test_a_counter_that_was_not_said_has_not_fallen() -> None:
+    """A look that gave no counters, or not all, moves no start: to Google that is a reset, after
+    which all that was ever counted is new."""
+    before = Since("first", NOW - 600, NOW, NOTHING)
+
+    after = since(before, "first", NOW - 600, NOW + 60, counted(50))
+
+    assert after == Since("first", NOW - 600, NOW + 60, counted(50))
+
+
 def test_no_time_is_no_start() -> None:
     """A server that was started after the look that it answered has no counters yet."""
     assert since(None, "first", NOW + 1, NOW, counted(1)) is None
