@@ -194,8 +194,9 @@ def boot_again(directory: Path) -> None:
 
 def main() -> int:
     """See above."""
-    state, log, metadata_url, logging_url, monitoring_url, *rest = sys.argv[1:]
-    server_url, certificate, reports = rest
+    state, log, metadata_url, logging_url, monitoring_url, server_url, certificate, reports = (
+        sys.argv[1:]
+    )
     directory = Path(state)
     lock = (directory / "watch.lock").open("a+", encoding="ascii")
     try:

@@ -1,5 +1,5 @@
-"""What the watch writes to Cloud Monitoring once a minute, by the host's own account: the series of
-``series.py``, of the look that it has had anyway.
+"""What the watch writes to Cloud Monitoring once a minute, with the host's own account: a point of
+each series of ``series.py``, made of a look that it takes anyway.
 
 ``watch.py`` uses it, beside which the startup script writes this and ``series.py``.
 """
@@ -15,14 +15,14 @@ from watch_host import ask
 from watch_rules import deadline
 from watch_state import Limits, Look
 
-#: How long the watch waits for Google, which keeps it from looking; it writes again after so many
-#: seconds at most where it was not answered, or refused.
+#: Seconds to wait for Google, during which the watch does not look; and at most between attempts,
+#: whose distance doubles each time that Google refuses or does not answer.
 ANSWER_S, LONGEST_S = 5.0, 960.0
 _SAID_CHARACTERS = 300
 
 
 class Monitoring:
-    """Cloud Monitoring, as far as the host writes to it. That never ends the watch.
+    """Cloud Monitoring, as far as the host writes to it. No failure there ends the watch.
 
     Args:
         url: of the project's series.
@@ -45,7 +45,7 @@ class Monitoring:
         self._due = 0.0
         self._wait_s = every_s
         self._since: Since | None = None
-        #: What Google has answered that is in the log already.
+        #: The status codes of answers that are in the log already.
         self._logged: set[int] = set()
 
     def write(self, look: Look, limits: Limits, metrics: str) -> None:
@@ -65,10 +65,11 @@ class Monitoring:
         }
         content = json.dumps(document).encode()
         answer = ask(self._url, headers, content, method="POST", seconds=ANSWER_S)
-        # Of a bad request the rest is written, and the next one comes when it would have.
+        # Of a bad request Google has written the points that it took: no reason to wait longer.
         served = answer.status in (200, 400)
         self._wait_s = self._every_s if served else min(2 * self._wait_s, LONGEST_S)
-        # A look comes some seconds late: what is read by the minute has a point in each.
+        # A look comes some seconds late. The next point is due as if it had not, so that each
+        # minute has one.
         late = look.at - self._due
         self._due = look.at + self._wait_s - (late if late < self._every_s / 2 else 0)
         if answer.status != 200 and answer.status not in self._logged:
@@ -95,7 +96,7 @@ class Monitoring:
 
 
 def _refused(status: int, text: str) -> str:
-    """What the log says of an answer; what it cannot read of it, it leaves out."""
+    """What the log says of an answer; without Google's message where that cannot be read."""
     try:
         said = str(json.loads(text)["error"]["message"])
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -80,11 +80,11 @@ class Usage:
         cost: what it has cost by then.
         interval: what was counted since the look before; None for the first one.
         age: seconds since it last answered; 0 where it has just answered.
-        stale: whether it has not answered for so long that its values may be others by now.
+        stale: whether it has not answered for so long that its values may have changed.
         why: why it did not answer; empty where it did.
-        in_flight: requests that the server has let in and that have not ended, by its guard; None
-            where that does not say. Running and waiting are the engine's last words: one that is
-            frozen says nothing new.
+        in_flight: requests that the server's guard has admitted and that have not ended; None where
+            it does not say. Running and waiting are what the engine last said: one that is frozen
+            says nothing new.
         stalled: whether there were requests at this look and at the one before, and the engine has
             made no step between them.
     """
@@ -103,13 +103,16 @@ class Usage:
     @property
     def open_requests(self) -> int:
         """Requests that have not ended, by the guard or by the engine: the larger number."""
-        known = (self.metrics.running or 0.0) + (self.metrics.waiting or 0.0)
-        return max(self.in_flight or 0, int(known))
+        return max(self.in_flight or 0, self._known_requests)
 
     @property
     def unknown_requests(self) -> bool:
-        """Whether requests are in flight that the engine does not speak of."""
-        return self.open_requests > (self.metrics.running or 0.0) + (self.metrics.waiting or 0.0)
+        """Whether requests are in flight that the engine does not count."""
+        return self.open_requests > self._known_requests
+
+    @property
+    def _known_requests(self) -> int:
+        return int((self.metrics.running or 0.0) + (self.metrics.waiting or 0.0))
 
     def next(self, metrics: EngineMetrics, cost: Cost, in_flight: int | None) -> Usage:
         """The look after this one."""

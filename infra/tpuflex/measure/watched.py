@@ -1,5 +1,5 @@
-"""Endpoints that are looked at again and again, each by a thread of its own: one that does not
-answer does not hold up the others."""
+"""Endpoints that are asked again and again what they count, each by a thread of its own: one that
+does not answer does not hold up the others."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.stack.connection import Connection
 
-#: Seconds for the threads to close their tunnels in the end.
+#: Seconds for the threads to close their tunnels when the watch ends.
 _CLOSE_WITHIN_S = 1.0
 
 
 class WatchedEndpoint:
-    """An endpoint that is looked at until it is closed: soon after the first look for the second
-    one, which shows how fast it counts, and then every so many seconds.
+    """An endpoint that is looked at until it is closed. The second look follows soon after the
+    first, since only two show a rate; the others come every so many seconds.
 
     Args:
-        cloud: its stack's cloud.
+        cloud: the stack's cloud.
         status: its slice, which has an address.
         seconds: from one look to the next.
         tunnel: whether a tunnel may be opened, which stays open.
@@ -70,9 +70,9 @@ class WatchedEndpoint:
 
     @property
     def health(self) -> Health | None:
-        """Whether it answers, where what it counts is not known; found out as by
-        :func:`tpuflex.operate.endpoint_status.status`, where it cannot be asked what it counts.
-        One whose engine makes no step for its requests does not, whatever its ``/health`` says."""
+        """Whether it serves, where its counts do not show that. If it could not be asked for them,
+        a completion has decided, as in :func:`tpuflex.operate.endpoint_status.status`. If its
+        engine makes no step for its requests, it does not serve, whatever ``/health`` says."""
         usage = self._usage
         if self._health is not None:
             return self._health
@@ -84,16 +84,15 @@ class WatchedEndpoint:
         return Health.no("", why, frozen=True)
 
     def looks_at(self, status: SliceStatus | None) -> bool:
-        """Whether it still looks, and at the slice ``status``, if that is READY."""
+        """Whether it still looks, and ``status`` is the slice that it looks at, and READY."""
         if self._health is not None or (self._usage is not None and self._usage.stale):
             return False
-        here, there = self._slice, status
-        if there is None or not there.ready:
+        if status is None or not status.ready:
             return False
-        return (here.node, here.address) == (there.node, there.address)
+        return (status.node, status.address) == (self._slice.node, self._slice.address)
 
     def wait(self, until: float) -> None:
-        """Wait for a second look, or for what keeps it from being taken, until that time of the
+        """Wait for the second look, or for the reason why there is none; until ``until`` on the
         monotonic clock."""
         with self._changed:
             self._changed.wait_for(self._is_settled, max(0.0, until - time.monotonic()))
@@ -139,8 +138,8 @@ def _no_cost(_metrics: EngineMetrics) -> Cost:
 
 
 def close(endpoints: Iterable[WatchedEndpoint]) -> None:
-    """Look at ``endpoints`` no more. One that hangs in a question ends with the process, and its
-    tunnel, too, since that reads from it."""
+    """Look at ``endpoints`` no more. A thread that still waits for an answer ends with the process,
+    and so does its tunnel, which reads from this process."""
     every = tuple(endpoints)
     for each in every:
         each._close()
