@@ -50,7 +50,8 @@ SecretRole = Literal["api-key", "tls-certificate", "metrics-key", "programs-key"
 SECRET_ROLES: tuple[SecretRole, ...] = get_args(SecretRole)
 API_KEY, TLS_CERTIFICATE, METRICS_KEY, PROGRAMS_KEY, HF_TOKEN = SECRET_ROLES
 #: Those whose values tpuflex makes.
-MADE_SECRET_ROLES: tuple[SecretRole, ...] = (API_KEY, METRICS_KEY, PROGRAMS_KEY)
+MadeSecretRole = Literal["api-key", "metrics-key", "programs-key"]
+MADE_SECRET_ROLES: tuple[MadeSecretRole, ...] = get_args(MadeSecretRole)
 #: Those that the hosts read. The last one is for pushing weights.
 HOST_SECRET_ROLES: tuple[SecretRole, ...] = SECRET_ROLES[:-1]
 

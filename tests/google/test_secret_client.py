@@ -22,8 +22,8 @@ SECRET = "projects/my-project/secrets/key"
 def test_key_is_generated_once(clients: Clients) -> None:
     """The first call makes the key, every other one finds it."""
     values = iter(("first", "second"))
-    made = clients.secrets.ensure_api_key(SECRET, 1, lambda: next(values))
-    again = clients.secrets.ensure_api_key(SECRET, 1, lambda: next(values))
+    made = clients.secrets.ensure_version(SECRET, 1, lambda: next(values))
+    again = clients.secrets.ensure_version(SECRET, 1, lambda: next(values))
     assert made == again
     assert made.number == 1
     assert clients.secrets.access(f"{SECRET}/versions/1") == "first"
@@ -32,8 +32,8 @@ def test_key_is_generated_once(clients: Clients) -> None:
 
 def test_raising_the_version_adds_the_next(clients: Clients) -> None:
     """Rotation: version 2 comes beside version 1."""
-    clients.secrets.ensure_api_key(SECRET, 1, lambda: "one")
-    clients.secrets.ensure_api_key(SECRET, 2, lambda: "two")
+    clients.secrets.ensure_version(SECRET, 1, lambda: "one")
+    clients.secrets.ensure_version(SECRET, 2, lambda: "two")
     assert clients.secrets.access(f"{SECRET}/versions/1") == "one"
     assert clients.secrets.access(f"{SECRET}/versions/2") == "two"
     assert [version.number for version in clients.secrets.list_versions(SECRET)] == [1, 2]
@@ -42,17 +42,17 @@ def test_raising_the_version_adds_the_next(clients: Clients) -> None:
 def test_version_too_far_ahead_is_refused(clients: Clients) -> None:
     """A version cannot be added before the ones below it: the finding says what to write."""
     with pytest.raises(SettingsError) as caught:
-        clients.secrets.ensure_api_key(SECRET, 3)
+        clients.secrets.ensure_version(SECRET, 3)
     assert "Write 1" in caught.value.findings[0].remedy
     assert clients.secrets.list_versions(SECRET) == ()
 
 
 def test_disabled_version_is_not_used(clients: Clients) -> None:
     """A version that was disabled stays out of use; the hint says which number to take."""
-    clients.secrets.ensure_api_key(SECRET, 1)
+    clients.secrets.ensure_version(SECRET, 1)
     clients.secretmanager.call("POST", f"/v1/{SECRET}/versions/1:disable", body={})
     with pytest.raises(ConflictError) as caught:
-        clients.secrets.ensure_api_key(SECRET, 1)
+        clients.secrets.ensure_version(SECRET, 1)
     assert "DISABLED" in caught.value.message
     assert "2" in str(caught.value.hint)
 
@@ -60,7 +60,7 @@ def test_disabled_version_is_not_used(clients: Clients) -> None:
 @pytest.mark.parametrize("end", ["disable", "destroy"])
 def test_a_version_that_is_of_no_use_says_what_to_do(clients: Clients, end: str) -> None:
     """`tpuflex ask` meets a destroyed key: which one, what it means, and the way on."""
-    clients.secrets.ensure_api_key(SECRET, 1)
+    clients.secrets.ensure_version(SECRET, 1)
     clients.secretmanager.call("POST", f"/v1/{SECRET}/versions/1:{end}", body={})
 
     with pytest.raises(ConflictError, match="Version 1 of the secret key was disabled") as caught:
@@ -73,7 +73,7 @@ def test_a_version_that_is_of_no_use_says_what_to_do(clients: Clients, end: str)
 def test_missing_secret_and_version_are_not_found(clients: Clients) -> None:
     """What is not there is told as such."""
     with pytest.raises(NotFoundError):
-        clients.secrets.ensure_api_key("projects/my-project/secrets/other", 1)
+        clients.secrets.ensure_version("projects/my-project/secrets/other", 1)
     with pytest.raises(NotFoundError):
         clients.secrets.access(f"{SECRET}/versions/1")
 
@@ -112,7 +112,7 @@ class _LostAnswer:
 def test_lost_answer_adds_no_second_version() -> None:
     """When the answer is lost, the version that was added is found instead of added again."""
     api = _LostAnswer()
-    assert SecretClient(api).ensure_api_key(SECRET, 1).number == 1
+    assert SecretClient(api).ensure_version(SECRET, 1).number == 1
     assert len(api.versions) == 1
 
 

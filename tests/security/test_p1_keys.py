@@ -38,7 +38,7 @@ class Secrets:
     def list_versions(self, _secret: str) -> tuple[SecretVersion, ...]:
         return ()
 
-    def ensure_api_key(self, secret: str, number: int) -> SecretVersion:
+    def ensure_version(self, secret: str, number: int) -> SecretVersion:
         self.made.append(secret)
         return SecretVersion(secret, number, "ENABLED")
 

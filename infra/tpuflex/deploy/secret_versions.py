@@ -39,7 +39,7 @@ def ensure_versions(cloud: Connection, say: Callable[[str], None]) -> None:
         if number is None:
             continue
         before = {version.number for version in cloud.secrets.list_versions(cloud.secret(role))}
-        version = cloud.secrets.ensure_api_key(cloud.secret(role), number)
+        version = cloud.secrets.ensure_version(cloud.secret(role), number)
         if version.number not in before:
             say(f"  created  {what}, version {version.number} of {cloud.stack.names.secret(role)}")
     check_certificate(cloud)

@@ -14,7 +14,6 @@ from tpuflex.deploy.secret_versions import ensure_versions
 from tpuflex.deploy.stack_run import SECRETS, StackRun
 from tpuflex.errors import Finding, NotFoundError, PlanChangedError, SettingsError, UsageError
 from tpuflex.google.existing_secret import state_of
-from tpuflex.google.secrets import new_key
 from tpuflex.naming import MADE_SECRET_ROLES, SECRET_ROLES, TLS_CERTIFICATE
 from tpuflex.settings.secrets import existing_secret_setting, version_setting
 from tpuflex.stack.progress import require_consent, silent
@@ -190,7 +189,7 @@ def rotate_secret(
         )
     require_consent(consent, f"Add version {plan.number} of {plan.secret} with a new key?")
     secret = cloud.secret(role)
-    return AddedVersion(role, cloud.secrets.ensure_version(secret, plan.number, new_key))
+    return AddedVersion(role, cloud.secrets.ensure_version(secret, plan.number))
 
 
 def require_value(role: SecretRole, value: str, now: datetime) -> None:

@@ -112,7 +112,9 @@ class SecretClient:
         body: JsonObject = {"payload": payload}
         return _version(self._api.call("POST", f"/v1/{secret}:addVersion", body=body, budget=0))
 
-    def ensure_version(self, secret: str, number: int, value: Callable[[], str]) -> SecretVersion:
+    def ensure_version(
+        self, secret: str, number: int, value: Callable[[], str] = new_key
+    ) -> SecretVersion:
         """Version ``number`` of ``secret``; added with ``value()`` if it is the next to come.
 
         Raises:
@@ -142,16 +144,6 @@ class SecretClient:
                 hint=f"Raise the version in the stack file to {max(versions) + 1}.",
             )
         return found
-
-    def ensure_api_key(
-        self, secret: str, number: int, generate: Callable[[], str] = new_key
-    ) -> SecretVersion:
-        """The serving API key's version ``number``, generated when it is not there yet.
-
-        Raises:
-            As :meth:`ensure_version`.
-        """
-        return self.ensure_version(secret, number, generate)
 
     def _add(self, secret: str, number: int, value: str) -> SecretVersion:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from mcp.server.mcpserver import (
     AcceptedElicitation,
@@ -31,6 +31,7 @@ from tpuflex.mcp_server.changes import (
 )
 from tpuflex.mcp_server.reading import StackName
 from tpuflex.mcp_server.workspace import BENCHMARKS
+from tpuflex.naming import MadeSecretRole
 from tpuflex.stack.progress import agree
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Changing:
     def rotate_secret(
         self,
         typed: NameForRotation,
-        role: Literal["api-key", "metrics-key", "programs-key"] = "api-key",
+        role: MadeSecretRole = "api-key",
         stack: StackName = None,
         plan_hash: PlanHash = None,
     ) -> Document:

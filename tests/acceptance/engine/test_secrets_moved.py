@@ -32,7 +32,7 @@ def test_a_secret_that_is_added_makes_no_other_anew(embedded: Embedded) -> None:
     write(embedded, "us-east5-a", api_key_version=1)
     _, cloud = command(embedded)
     ensure_containers(cloud, consent=agree)
-    key = cloud.secrets.ensure_api_key(cloud.secret(API_KEY), 1)
+    key = cloud.secrets.ensure_version(cloud.secret(API_KEY), 1)
 
     write(embedded, "europe-west4-a", api_key_version=1)
     ensure_containers(command(embedded)[1], consent=agree)  # there is nothing to add
