@@ -148,6 +148,19 @@ def until_interrupted() -> Iterator[None]:
         raise SystemExit(InterruptedByUser.exit_code) from None
 
 
+def watch_every(seconds: float) -> Callable[[F], F]:
+    """The option ``--watch``, for :func:`watch`; by default every so many ``seconds``."""
+    return click.option(
+        "--watch",
+        "seconds",
+        type=FiniteRange(1, 86_400),
+        is_flag=False,
+        flag_value=seconds,
+        metavar="[SECONDS]",
+        help=f"Look again every so many seconds, until Ctrl-C.  [{seconds:g}, if not given]",
+    )
+
+
 class _Document(Protocol):
     def to_json(self) -> dict[str, object]:
         """What ``--json`` prints."""
@@ -222,16 +235,3 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
-
-
-def watch_every(seconds: float) -> Callable[[F], F]:
-    """The option ``--watch``, for :func:`watch`; by default every so many ``seconds``."""
-    return click.option(
-        "--watch",
-        "seconds",
-        type=FiniteRange(1, 86_400),
-        is_flag=False,
-        flag_value=seconds,
-        metavar="[SECONDS]",
-        help=f"Look again every so many seconds, until Ctrl-C.  [{seconds:g}, if not given]",
-    )

@@ -87,6 +87,6 @@ def read(workspace: Workspace, kind: str, name: str) -> str:
     text = content.decode(errors="replace")
     if kind == RUNBOOKS:
         return text
-    stack = name if kind == STACKS else None
-    shown = without_ciphertexts(text) if kind == STACKS else text
-    return workspace.scrubber(stack)(shown)
+    if kind == STACKS:
+        return workspace.scrubber(name)(without_ciphertexts(text))
+    return workspace.scrubber(None)(text)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.diagnosis.scrubber import Scrubber, scrubber_of, secrets_in
-from tpuflex.errors import NotFoundError, UsageError
+from tpuflex.errors import NotFoundError
 from tpuflex.project import open_project
 from tpuflex.stack.connection import Connection, connect
 from tpuflex.stack.opening import open_deployed, open_stack
@@ -97,7 +97,7 @@ class Workspace:
         one."""
         try:
             return scrubber_of(self.deployed(asked))[0]
-        except Exception:  # the answer comes all the same, without what this shell has
+        except Exception:  # an answer is given all the same, without the secrets of this shell
             return Scrubber(secrets_in(self.environ))
 
     def opened(self, name: str) -> Stack:
@@ -117,16 +117,13 @@ class Workspace:
         """The file ``name`` of the project's benchmarks.
 
         Raises:
-            UsageError: it is the name of something elsewhere.
             NotFoundError: there is none of that name.
         """
-        if name.startswith(".") or Path(name).name != name:
-            raise UsageError(f"{name!r} is no name of a file in {BENCHMARKS}/ of the project.")
         files = benchmark_files(self.root)
         if name not in files:
             have = ", ".join(files) or "none; `run_benchmark` makes one"
             raise NotFoundError(
-                f"There is no benchmark {name} in {BENCHMARKS}/.", hint=f"There is: {have}."
+                f"There is no benchmark {name!r} in {BENCHMARKS}/.", hint=f"There is: {have}."
             )
         return files[name]
 
