@@ -225,13 +225,14 @@ def _ids(resource: Stored) -> Iterator[str]:
     id_ = str(resource.get("id") or "")
     yield id_
     yield from map(str, (resource.get("outputs") or {}).get("requests") or ())
-    type_ = str(resource.get("type"))
-    kind, inputs = of_type(type_), resource.get("inputs") or {}
+    type_, inputs = str(resource.get("type")), resource.get("inputs") or {}
+    kind = of_type(type_)
     if id_ and kind is not None and kind.named_by_google and inputs.get("project"):
-        # Google names a dashboard by the project's number, and lists are asked for by its id.
+        # A dashboard's id has the number of its project, and an inventory knows it by the project's
+        # id.
         yield kind.id.format(project=inputs["project"], name=id_.rpartition("/")[2])
     if not id_ or type_ == QUEUED_RESOURCE:
-        for place in ids_of(type_, resource.get("inputs") or {}):
+        for place in ids_of(type_, inputs):
             # IAM members are imported as "a b" and kept as "a/b".
             yield place.id.replace(" ", "/")
 

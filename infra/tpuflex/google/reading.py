@@ -20,7 +20,7 @@ RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 _AGAIN = "Run it again; if it stays so, ask whoever administers the project."
 #: Letters of a reason that are shown; it may quote a server's whole page.
 _SHOWN = 300
-#: Seconds of this machine's time for readings side by side.
+#: Seconds for readings side by side, all together.
 PATIENCE = 20.0
 
 

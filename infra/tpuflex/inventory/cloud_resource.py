@@ -41,8 +41,8 @@ def marker_of(kind: Kind, answer: Mapping[str, Any]) -> Marker:
 
 
 def asked_fields(kind: Kind, inputs: Inputs) -> Inputs:
-    """What ``inputs`` of a program say of a resource of ``kind``, field by field; nothing of a
-    document that is not known yet."""
+    """The fields of a resource of ``kind`` that a program asked for with ``inputs``; none while the
+    document that has them is not known."""
     if not kind.document:
         return inputs
     try:

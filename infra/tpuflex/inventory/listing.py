@@ -145,12 +145,7 @@ def read_again(apis: Apis, resource: CloudResource) -> CloudResource | None:
         answer = resource.kind.client(apis).call("GET", resource.path)
     except NotFoundError:
         return None
-    return described(
-        resource.kind,
-        answer,
-        place=resource.location,
-        id_=resource.id,
-    )
+    return described(resource.kind, answer, place=resource.location, id_=resource.id)
 
 
 def _found_by(how: str) -> list[Kind]:
@@ -224,8 +219,7 @@ def _if_enabled(kind: Kind, listed: Iterator[JsonObject]) -> Iterator[JsonObject
 
 
 def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudResource:
-    name = short_name(entry)
-    values = {**where, "name": name}
+    values = {**where, "name": short_name(entry)}
     if values.get("zone") == ANY_ZONE:  # the full name, projects/P/locations/Z/…, tells which
         values["zone"] = (str(entry.get("name")).split("/") + [""] * 4)[3]
     place = "global" if kind.location == "project" else values[kind.location]

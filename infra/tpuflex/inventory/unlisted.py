@@ -58,9 +58,7 @@ def recorded(resources: Iterable[Mapping[str, object]], inventory: Inventory) ->
             continue
         name = _output(resource, "role") or id_.rpartition("/")[2]
         if kind.named_by_google:
-            outputs = resource.get("outputs")
-            fields = asked_fields(kind, outputs if isinstance(outputs, Mapping) else {})
-            name = str(fields.get("displayName") or name)
+            name = str(asked_fields(kind, _outputs(resource)).get("displayName") or name)
         # The node of a slice is in no state: it goes with its request.
         for each in (SLICE, NODE) if kind == SLICE else (kind,):
             key = each.name, name
@@ -82,5 +80,9 @@ def _place(resource: Mapping[str, object], id_: str) -> str:
 
 
 def _output(resource: Mapping[str, object], key: str) -> str:
+    return str(_outputs(resource).get(key) or "")
+
+
+def _outputs(resource: Mapping[str, object]) -> Mapping[str, object]:
     outputs = resource.get("outputs")
-    return str(outputs.get(key) or "") if isinstance(outputs, Mapping) else ""
+    return outputs if isinstance(outputs, Mapping) else {}
