@@ -179,7 +179,7 @@ class Operations:
 
     def newest(self, most: int) -> tuple[Operation, ...]:
         """The newest operations, the newest first."""
-        newest = sorted(self._places(), key=lambda each: each.stat().st_mtime, reverse=True)
+        newest = sorted(self._places(), key=_begun, reverse=True)
         return tuple(self.read(each.name) for each in newest[:most])
 
     def _places(self) -> Iterator[Path]:
@@ -232,6 +232,10 @@ def _started(
         os.close(progress)
     threading.Thread(target=process.wait, daemon=True).start()  # else it stays as a zombie
     return process
+
+
+def _begun(place: Path) -> float:
+    return (place / _ABOUT).stat().st_mtime
 
 
 def _about(place: Path) -> About:
