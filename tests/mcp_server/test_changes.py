@@ -103,7 +103,7 @@ def test_a_plan_that_is_another_by_now(server: ProjectServer, cloud: Connection)
 
 
 def test_a_plan_is_good_for_ten_minutes(server: ProjectServer, clock: list[float]) -> None:
-    """After that, the person is not even asked; nor is a plan good for another action or stack."""
+    """After that, the person is not even asked."""
     server.changes = Changes(server.workspace, clock=lambda: clock[0])
     plan_hash, person = issued(server, "rotate_secret"), Person("dev")
     clock[0] += 600.0
@@ -130,11 +130,11 @@ def test_no_answer_has_the_key(server: ProjectServer, cloud: Connection) -> None
 
 def test_load_wants_a_person(server: ProjectServer) -> None:
     """A benchmark is asked for, with how much load it is; many points are refused."""
-    told = Person(types=False)
-    said = error(called(server, "run_benchmark", {}, told))
+    no = Person(types=False)
+    said = error(called(server, "run_benchmark", {}, no))
 
     assert said["kind"] == "InterruptedByUser"
-    assert "2 points, 64 requests, up to 4 at a time, on the endpoint of stack dev" in told.asked[0]
+    assert "2 points, 64 requests, up to 4 at a time, on the endpoint of stack dev" in no.asked[0]
     assert error(called(server, "run_benchmark"))["kind"] == "AccessError"
     agreed = error(called(server, "run_benchmark", {}, Person(types=True)))
     assert agreed["kind"] == "NotFoundError"

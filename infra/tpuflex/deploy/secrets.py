@@ -62,7 +62,7 @@ class Rotation:
     number: int
 
     def to_json(self) -> dict[str, object]:
-        """It as a document."""
+        """The document of the plan."""
         return {
             "role": self.role,
             "secret": self.secret,

@@ -151,7 +151,7 @@ class Reading:
     ) -> Document:
         """Compare the zones for an accelerator: offer, quota, price, what was seen.
 
-        A quota is a limit on what may be asked for, and no capacity.
+        A quota limits what may be requested; it says nothing about capacity.
         """
         from tpuflex.doctor.zones import zones_of_stack
 

@@ -45,18 +45,15 @@ class TpuLists:
         """The node with that full name; asked for by itself only where the list of its zone is not
         whole."""
         _, project, _, zone, _, id_ = node.split("/")
-        named = self._once(("nodes by id", project, zone), partial(self._by_id, project, zone))
-        found: Node | None = named.get(id_)
-        if found is None and self.list_nodes(project, zone).unreachable:
+        listing = self.list_nodes(project, zone)
+        found = next((each for each in listing.nodes if each.id == id_), None)
+        if found is None and listing.unreachable:
             return self._tpu.get_node(node)
         return found
 
     def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
         """What each host of the node wrote."""
         return self._tpu.guest_attributes(node, namespace)
-
-    def _by_id(self, project: str, zone: str) -> dict[str, Node]:
-        return {node.id: node for node in self.list_nodes(project, zone).nodes}
 
     def _once(self, what: tuple[str, ...], read: Callable[[], _Answer]) -> _Answer:
         with self._lock:

@@ -78,8 +78,8 @@ class Project:
         return answer.structured_content
 
     async def carried_out(self, tool: str) -> Any:
-        """How it ends what ``tool`` plans, once the person has typed the name; the server that
-        started it ends at once, and others tell how far it is."""
+        """How the operation of ``tool`` ends, once the person has typed the name; the server that
+        started it ends at once, and another one says how far it is."""
         person = Person("dev")
         async with self.client(person) as client:
             plan = await self.call(client, tool)
