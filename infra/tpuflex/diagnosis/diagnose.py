@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, timedelta
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +18,6 @@ from tpuflex.diagnosis.evidence import Evidence, Limits
 from tpuflex.diagnosis.judge import Diagnosis, judge, judge_lines
 from tpuflex.diagnosis.scrubber import Scrubber, scrubber_of
 from tpuflex.diagnosis.signs import SERVER_LOG, Line
-from tpuflex.doctor.check import Check
 from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -67,13 +67,19 @@ class Gathered:
         try:
             found = read()
         except TpuflexError as error:
-            unread = UnreadSource(source, self.scrub(error.brief), error.hint)
-            self.evidence = replace(self.evidence, unread=(*self.evidence.unread, unread))
+            self.add_unread((UnreadSource(source, error.brief, error.hint),))
             return None
         if source not in self.evidence.looked_at:
             looked_at = (*self.evidence.looked_at, source)
             self.evidence = replace(self.evidence, looked_at=looked_at)
         return found
+
+    def add_unread(self, sources: Iterable[UnreadSource]) -> None:
+        """Those of ``sources`` that are not known to be unread."""
+        unread = {each.source: each for each in self.evidence.unread}
+        for each in sources:
+            unread.setdefault(each.source, replace(each, why=self.scrub(each.why)))
+        self.evidence = replace(self.evidence, unread=tuple(unread.values()))
 
     def add_log(self, log: HostLog) -> None:
         """The lines of a log, of host and server."""
@@ -110,6 +116,7 @@ def judged(cloud: Connection, found: Gathered) -> Diagnosis:
     if found.status is not None:
         advice = found.status.advice
     diagnosis, scrub = judge(cloud.stack.name, found.evidence, advice), found.scrub
+    # What is not the text of a host, such as an error, is scrubbed here for the first time.
     findings = tuple(
         replace(each, lines=tuple(Line(line.source, scrub(line.text)) for line in each.lines))
         for each in diagnosis.findings
@@ -149,8 +156,7 @@ def gather(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -
         _read_metrics(cloud, found, report)
     if _is_down(found):
         _read_refusals(cloud, found)
-        checks = _checks(cloud, found)
-        found.evidence = replace(found.evidence, checks=checks)
+        _read_checks(cloud, found)
     return found
 
 
@@ -161,8 +167,8 @@ def _read_status(cloud: Connection, found: Gathered, report: Report, *, tunnel: 
         found.evidence = replace(found.evidence, looked_at=("Cloud TPU",))
         return
     except TpuflexError as error:
-        unread = UnreadSource("Cloud TPU", found.scrub(error.brief), error.hint)
-        found.evidence = replace(found.evidence, refusal=error, unread=(unread,))
+        found.evidence = replace(found.evidence, refusal=error)
+        found.add_unread((UnreadSource("Cloud TPU", error.brief, error.hint),))
         return
     found.status = seen
     host, scrub = seen.slice.host, found.scrub
@@ -175,17 +181,15 @@ def _read_status(cloud: Connection, found: Gathered, report: Report, *, tunnel: 
         looked_at.append("host report")
     if health is not None and health.answers is not None:
         looked_at.append("endpoint")
-    unread_sources = []
     if seen.slice.unread:
-        why = scrub(seen.slice.unread)
-        unread_sources.append(UnreadSource("host report", why, Advice("`{doctor}`")))
+        hint = Advice("`{doctor}` names the permission that is missing")
+        found.add_unread((UnreadSource("host report", seen.slice.unread, hint),))
     found.evidence = replace(
         found.evidence,
         slice=replace(seen.slice, host=host, error=scrub(seen.slice.error)),
         at=seen.at,
         health=health,
         looked_at=tuple(looked_at),
-        unread=tuple(unread_sources),
     )
 
 
@@ -201,14 +205,7 @@ def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bo
     """The log of the last boot in Cloud Logging; from the host itself what is not there yet: the
     log of a boot and of a server that go on."""
     seen = found.evidence.slice
-
-    def kept() -> HostLog | None:
-        try:
-            return logs(cloud, Part(_LINES), _show_nothing, kept=True)
-        except NotFoundError:
-            return None  # none was written, or all are too old
-
-    log = found.attempt("Cloud Logging", kept)
+    log = found.attempt("Cloud Logging", lambda: _log(cloud, Part(_LINES), kept=True))
     past = seen is None or seen.condition in _PAST
     if log is not None and log.boot is not None:
         same = seen is not None and seen.node.endswith(f"/{log.boot.node}")
@@ -217,30 +214,31 @@ def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bo
             found.add_log(log)
         if past:
             found.evidence = replace(found.evidence, boot_error=found.scrub(log.boot.error))
-    there = seen is not None and seen.condition is Condition.ACTIVE and seen.node_state
-    reachable = tunnel or cloud.stack.embedded
-    host = seen.host if seen is not None else None
-    if not there or not reachable or host is None or (host.error and log is not None):
+    if seen is None or seen.condition is not Condition.ACTIVE or not seen.node_state:
         return
-    for source, server in ((HOST_LOG, False), (SERVER_LOG, True)):
-
-        def read(server: bool = server) -> HostLog | None:
-            part = Part(_LINES, server=server)
-            try:
-                log = logs(cloud, part, _show_nothing, report)
-            except NotFoundError:
-                return None  # it has written none yet
-            if log.exit_code:
-                raise TpuflexError(f"gcloud, which reads it over SSH, ended with {log.exit_code}")
-            return log
-
-        direct = found.attempt(source, read)
+    reachable = tunnel or cloud.stack.embedded
+    if not reachable or seen.host is None or (seen.host.error and log is not None):
+        return
+    for source, part in (
+        (HOST_LOG, Part(_LINES)),
+        (SERVER_LOG, Part(_LINES, server=True)),
+    ):
+        direct = found.attempt(source, partial(_log, cloud, part, report))
         if direct is not None and direct.boot is None:
             found.add_lines(source, direct.lines)
 
 
-def _show_nothing(_line: str) -> None:
-    """The lines are in the result."""
+def _log(
+    cloud: Connection, part: Part, report: Report = silent, *, kept: bool = False
+) -> HostLog | None:
+    """A log as :func:`logs` reads it; None if there is none."""
+    try:
+        log = logs(cloud, part, lambda _line: None, report, kept=kept)
+    except NotFoundError:
+        return None
+    if log.exit_code:
+        raise TpuflexError(f"gcloud, which reads it over SSH, ended with {log.exit_code}")
+    return log
 
 
 def _read_metrics(cloud: Connection, found: Gathered, report: Report) -> None:
@@ -264,6 +262,7 @@ def _read_refusals(cloud: Connection, found: Gathered) -> None:
     seen = found.attempt("events", lambda: events(cloud, since))
     if seen is None:
         return
+    found.add_unread(seen.unread)
     refused: list[Line] = []
     for event in seen.events:
         if event.what in ("created", "granted"):
@@ -299,11 +298,11 @@ def deletions(events: Iterable[Event], ids: Collection[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _checks(cloud: Connection, found: Gathered) -> tuple[Check, ...]:
+def _read_checks(cloud: Connection, found: Gathered) -> None:
     """What the doctor finds that keeps an `up` from succeeding, or may."""
     listed = found.attempt(
         "doctor", lambda: [*chain(*examine_all(cloud_examinations(cloud), patience=_PATIENCE_S))]
     )
     wrong = (each for each in listed or () if each.may_be_refused)
-    scrub = found.scrub
-    return tuple(replace(each, text=scrub(str(each.text))) for each in wrong)
+    checks = tuple(replace(each, text=found.scrub(str(each.text))) for each in wrong)
+    found.evidence = replace(found.evidence, checks=checks)

@@ -110,7 +110,7 @@ def judge_lines(lines: Iterable[Line], source: str) -> Diagnosis:
     evidence = Evidence(lines=tuple(lines), looked_at=(source,))
     found = findings(evidence) or (replace(unknown(Evidence()), remedy=_UNKNOWN_LINES),)
     count = len(evidence.lines)
-    sentence = f"{count:,} {'line' if count == 1 else 'lines'} of {source}"
+    sentence = f"judged by {count:,} {'line' if count == 1 else 'lines'} of {source} alone"
     return Diagnosis("", State.LINES, sentence, found, found[0].remedy, evidence)
 
 

@@ -60,7 +60,7 @@ class Scrubber:
         """``lines`` without them, scrubbed together: a private key has several."""
         text = self._without_known("\n".join(line.replace("\n", " ") for line in lines))
         cut = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
-        return tuple(self(cut).split("\n")) if text else ()
+        return tuple(scrub(cut).split("\n")) if text else ()
 
     def document(self, value: object) -> object:
         """A JSON document without them."""

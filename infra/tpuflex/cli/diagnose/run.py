@@ -102,14 +102,12 @@ def _show(invocation: Invocation, diagnosis: Diagnosis) -> None:
     headline = first.failure.title if first else _HEADLINES[diagnosis.state]
     output.heading(f"{subject}: {headline}")
     if first is None:
-        output.facts(
-            (("stands", diagnosis.sentence), ("next", _text(invocation, diagnosis.remedy)))
-        )
+        output.facts((("state", diagnosis.sentence), ("next", _text(invocation, diagnosis.remedy))))
     else:
         sure = f" ({first.certainty.value})" if first.is_known else ""
         facts = [
             ("class", f"{first.failure.slug}{sure}"),
-            ("stands", diagnosis.sentence),
+            ("state", diagnosis.sentence),
             ("cause", first.failure.cause),
             ("next", _text(invocation, first.remedy)),
         ]
