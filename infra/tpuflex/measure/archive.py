@@ -186,7 +186,7 @@ def archived_stack(
         return stack
     if len(there) == 1 and not chosen:
         return there[0]
-    few = ", ".join((*there[:_MOST_NAMES], *("…" for _ in there[_MOST_NAMES : _MOST_NAMES + 1])))
+    few = ", ".join(there[:_MOST_NAMES]) + (", …" if len(there) > _MOST_NAMES else "")
     others = f" It has some of {few}: name one by --stack." if there else ""
     recording = f"`tpuflex --stack {stack} metrics record {directory}` makes them, until Ctrl-C."
     raise NotFoundError(

@@ -25,13 +25,13 @@ from tpuflex.planning.stack import memory_request
 from tpuflex.planning.stack_cost import hourly
 from tpuflex.terminal.markdown import shortened
 
-#: Models of a server that an error names, and letters of a name.
-_MOST_NAMES, _LONGEST_NAME = 5, 100
-
 if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.settings.model import StackSettings
     from tpuflex.stack.connection import Connection
+
+#: Models of a server that an error names, and letters of a name.
+_MOST_NAMES, _LONGEST_NAME = 5, 100
 
 
 @dataclass(frozen=True, slots=True)
