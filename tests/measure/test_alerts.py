@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
+from itertools import chain, repeat
 
 import pytest
 
+from tests.alerts.test_rules import settings as stack_settings
 from tests.cli.samples import status
 from tests.cli.typing import NOON
 from tests.measure.fake_server import BEFORE
-from tpuflex.alerts.judgement import Judge, State
+from tpuflex.alerts.judgement import Judge, Look, State
 from tpuflex.alerts.rules import alert_rules
-from tpuflex.alerts.signals import BILLED_NODES, PHASE_SECONDS, RUN_SECONDS_LEFT, SLICES, SUCCESSORS
+from tpuflex.alerts.signals import (
+    BILLED_NODES,
+    GENERATED,
+    IN_FLIGHT,
+    PHASE_SECONDS,
+    RUN_SECONDS_LEFT,
+    SLICES,
+    SUCCESSORS,
+    UP,
+    WAITING,
+    Signal,
+)
 from tpuflex.errors import AccessError, ApiError, ServerDownError, TpuflexError
 from tpuflex.host.report import HostReport
 from tpuflex.host.serving import Serving, ServingPhase
-from tpuflex.measure.alerts import Alerts, is_down, look_of, quiet_server, slice_numbers
+from tpuflex.measure.alerts import (
+    LOOK_S,
+    Alerts,
+    is_down,
+    look_of,
+    quiet_server,
+    settled,
+    slice_numbers,
+)
 from tpuflex.measure.metrics import EngineMetrics
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.queued_resource.states import Lifecycle
-from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
-STACKS = Path(__file__).parents[2] / "stacks"
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
 def settings() -> StackSettings:
     """A stack on Google, whose run lasts a week."""
-    found = load_stack_file(STACKS / "Pulumi.gemma-4-31b-v6e-4.yaml", deploying=False).settings
-    week = found.slice.model_copy(update={"max_run_duration": timedelta(days=7)})
-    return found.model_copy(update={"slice": week})
+    return stack_settings()
 
 
 def booting(phase: str, minutes: float, error: str = "") -> SliceStatus:
@@ -124,6 +140,53 @@ def test_an_engine_that_froze_while_it_was_idle(
 
     assert metrics.running == 0
     assert found.state is state
+
+
+HUNG = {WAITING: 0.0, IN_FLIGHT: 1.0, GENERATED: 7.0, UP: 1.0}
+
+
+def looks(
+    settings: StackSettings, rule: str, numbers: Iterable[dict[Signal, float]]
+) -> Iterator[Alerts]:
+    """What ``rule`` says of looks at these numbers, which stay as the last ones say."""
+    judge = Judge(each for each in alert_rules(settings) if each.name == rule)
+    every = chain(numbers, repeat([*numbers][-1]))
+    for number, found in enumerate(every):
+        at = NOON + timedelta(seconds=number * LOOK_S)
+        verdicts = judge.look(Look(at, found))
+        yield Alerts("dev", at, verdicts, number + 1, number * LOOK_S)
+
+
+@pytest.mark.parametrize(
+    ("rule", "waiting_for", "numbers", "seconds", "state"),
+    [
+        ("RequestsWaiting", "30s", [{WAITING: 0.0}], 0, State.OK),
+        ("RequestsWaiting", "30s", [{WAITING: 1.0}], 30, State.FIRING),
+        ("RequestsWaiting", "30s", [{WAITING: 1.0}, {WAITING: 0.0}], LOOK_S, State.OK),
+        # Longer than anybody waits for a command.
+        ("RequestsWaiting", "6m", [{WAITING: 1.0}], 0, State.PENDING),
+        ("FirstTokenSlow", "30s", [{}], 0, State.UNKNOWN),
+        # In flight for 3 minutes without a token, and that for a minute.
+        ("NoTokens", "30s", [HUNG], 240, State.FIRING),
+        ("NoTokens", "30s", [HUNG, HUNG | {GENERATED: 8.0}], LOOK_S, State.OK),
+        ("NoTokens", "30s", [HUNG | {IN_FLIGHT: 0.0}], 0, State.OK),
+    ],
+)
+def test_how_long_it_looks(
+    rule: str,
+    waiting_for: str,
+    numbers: Sequence[dict[Signal, float]],
+    seconds: float,
+    state: State,
+) -> None:
+    """Until a rule is decided; not at all where more looks do not help, or take over 5 minutes. It
+    says once for which rule."""
+    said: list[object] = []
+    found = settled(looks(stack_settings(waiting_for=waiting_for), rule, numbers), said.append)
+
+    assert (found.seconds, found.verdicts[0].state) == (seconds, state)
+    assert len(said) == (seconds > 0)
+    assert all(rule in str(each) for each in said)
 
 
 def test_what_is_not_known_of_a_slice_is_no_number(settings: StackSettings) -> None:

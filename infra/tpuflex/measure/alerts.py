@@ -4,7 +4,7 @@ Prometheus does that."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -123,20 +123,31 @@ def read_alerts(cloud: Connection, report: Report = silent, *, tunnel: bool = Tr
         NotFoundError: the stack has no request for a slice.
         AccessError: reading its slice is refused.
     """
-    waited_for: frozenset[str] = frozenset()
     with closing(watch_alerts(cloud, LOOK_S, report, tunnel=tunnel)) as looks:
-        for found in looks:
-            left = {
-                each.rule.name: wait
-                for each in found.verdicts
-                if (wait := _undecided_for(each, found)) > timedelta()
-            }
-            if not left:
-                break
-            if left.keys() - waited_for:
-                waited_for = waited_for | left.keys()
-                names, longest = ", ".join(left), format_roughly(max(left.values()))
-                report(f"Looking again for at most {longest}, to be certain: {names}.")
+        return settled(looks, report)
+
+
+def settled(looks: Iterable[Alerts], report: Report = silent) -> Alerts:
+    """The first of ``looks`` after which no later one within five minutes would tell more; or the
+    last.
+
+    Args:
+        looks: looks at one endpoint; at least one.
+        report: receives why it looks again.
+    """
+    said: set[str] = set()
+    for found in looks:
+        left = {
+            each.rule.name: wait
+            for each in found.verdicts
+            if (wait := _undecided_for(each, found)) > timedelta()
+        }
+        if not left:
+            break
+        if left.keys() - said:
+            said |= left.keys()
+            names, longest = ", ".join(left), format_roughly(max(left.values()))
+            report(f"Looking again for at most {longest}, to be certain: {names}.")
     return found
 
 
