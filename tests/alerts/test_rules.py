@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tpuflex.alerts.conditions import ShareAbove, parts_of, signals_of
+from tpuflex.alerts.conditions import parts_of, signals_of
 from tpuflex.alerts.grafana import dashboard
 from tpuflex.alerts.prometheus import job_of, prometheus_rules, prometheus_text
 from tpuflex.alerts.promql import cloud_monitoring, promql
@@ -174,20 +174,16 @@ def test_a_dashboard_draws_the_limits_of_the_rules() -> None:
         for each in panels
     }
     places = {(each["gridPos"]["x"], each["gridPos"]["y"]) for each in panels}
-    shares = {
-        each.edge
-        for rule in rules
-        for each in parts_of(rule.condition)
-        if isinstance(each, ShareAbove)
-    }
 
     assert len(places) == len(panels)
     quoted = json.dumps(dashboard(rules, "prod", 'a"b')["panels"])
     assert json.dumps('vllm:request_success_total{job="a\\"b"}')[1:-1] in quoted
     assert limits["KV cache in use"] == 0.7
-    assert shares == {0.5, 2.5}
     (slow,) = (each for each in panels if "slow first token" in each["title"])
-    assert [each["refId"] for each in slow["targets"]] == ["A", "B", "C", "D"]
+    assert {each["refId"]: each["legendFormat"] for each in slow["targets"]} == {
+        **{"A": "above 0.5 s, 30m", "B": "above 0.5 s, 5m"},
+        **{"C": "above 2.5 s, 30m", "D": "above 2.5 s, 5m"},
+    }
 
 
 @pytest.mark.parametrize("job", ["", "a\n---\ngroups: []", "a b", 'a"', "a\u2028b", "../a"])
