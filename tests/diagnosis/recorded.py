@@ -1,8 +1,8 @@
-"""Lines of logs as people reported them, by the class that they tell. Each names its thread."""
+"""Lines of logs as people reported them, by the class that they show, each with its source."""
 
 from __future__ import annotations
 
-#: Slug of the class, the thread, and lines of it; shortened where they go on.
+#: Slug of the class, the thread or page, and lines of it; shortened where they go on.
 LOGS: tuple[tuple[str, str, str], ...] = (
     (
         "hbm-out-of-memory",

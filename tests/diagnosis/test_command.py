@@ -138,10 +138,14 @@ def test_a_draft_by_a_model(type_in: TypeIn, log: Path, model: Model) -> None:
 
 def test_what_is_sent_is_bounded(model: Model) -> None:
     """Of a long log the end is sent, and the lines that show the class."""
-    diagnosis = diagnose_log(LOG + "a line of no meaning\n" * 100_000, "vllm.log")
+    rest = "".join(f"{number} of no meaning {'x' * 500}\n" for number in range(1000))
+    diagnosis = diagnose_log(f"{LOG}{rest}the last one", "vllm.log")
     explain(diagnosis, Scrubber(), model.url, model="other")
 
-    assert len(str(model.bodies)) < 20_000
+    sent = model.bodies[0]["messages"][1]["content"]
+    assert 12_000 < len(sent) < 13_000
+    assert "Ran out of memory in memory space hbm" in sent
+    assert "the last one" in sent
     assert model.bodies[0]["model"] == "other"
 
 

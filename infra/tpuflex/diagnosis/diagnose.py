@@ -21,7 +21,7 @@ from tpuflex.diagnosis.signs import SERVER_LOG, Line
 from tpuflex.doctor.examine import cloud_examinations
 from tpuflex.doctor.side_by_side import examine_all
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.measure.usage import settled, watch_usage
+from tpuflex.measure.usage import watch_usage
 from tpuflex.operate.endpoint_events import Event, UnreadSource, events
 from tpuflex.operate.endpoint_status import EndpointStatus, status
 from tpuflex.operate.host_log import HostLog, Part, logs
@@ -138,15 +138,19 @@ def diagnose_log(text: str, source: str) -> Diagnosis:
 def gather(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Gathered:
     """Read all that is known of the endpoint of the stack of ``cloud``; as :func:`diagnose`."""
     scrub, unread = scrubber_of(cloud)
-    slice_, settings = cloud.stack.settings.slice, cloud.stack.settings
-    timeouts = slice_.timeouts
-    limits = Limits(timeouts.first_report, timeouts.ready, slice_.secure_boot, settings.project)
-    found = Gathered(scrub, Evidence(limits=limits))
     if unread:
         report(
-            f"Could not be read, and so may be shown where a log has them: the secrets"
+            "These secrets could not be read, and so are shown where a log has them:"
             f" {', '.join(unread)}"
         )
+    settings = cloud.stack.settings
+    limits = Limits(
+        first_report=settings.slice.timeouts.first_report,
+        ready=settings.slice.timeouts.ready,
+        secure_boot=settings.slice.secure_boot,
+        project=settings.project,
+    )
+    found = Gathered(scrub, Evidence(limits=limits))
     _read_status(cloud, found, report, tunnel=tunnel)
     seen = found.status
     if seen is not None and (seen.ready or seen.slice.lifecycle is Lifecycle.WAITING):
@@ -246,9 +250,8 @@ def _read_metrics(cloud: Connection, found: Gathered, report: Report) -> None:
 
     def read() -> str:
         with closing(watch_usage(cloud, 1.0, report)) as looks:
-            usage = settled(looks)
-            if usage.open_requests and not usage.stalled and usage.interval is None:
-                usage = next(looks)
+            next(looks)
+            usage = next(looks)
         return f"{usage.open_requests} requests in flight, and no step" if usage.stalled else ""
 
     stalled = found.attempt("metrics", read)

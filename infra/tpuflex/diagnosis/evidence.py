@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the stack file allows and asks for.
+    """What the stack file says that a diagnosis depends on.
 
     Attributes:
         first_report: how long a host may take until its first report.
@@ -79,7 +79,7 @@ class Evidence:
 
     @property
     def is_silent(self) -> bool:
-        """Whether that is old: the watch writes it every minute or so."""
+        """Whether the host's watch, which writes every minute or so, has stopped writing."""
         serving = self.serving
         return serving is not None and self.at is not None and serving.is_old(self.at.timestamp())
 

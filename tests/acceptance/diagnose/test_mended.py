@@ -1,7 +1,7 @@
 """Failures of a real endpoint: each is diagnosed, and following the command mends it.
 
-Real are tpuflex, engine, startup script and vLLM, on an embedded cloud; one stack lives through all
-of it, in this order.
+tpuflex, engine, startup script and vLLM are the real ones, on an embedded cloud; one stack goes
+through all tests, in this order.
 """
 
 from __future__ import annotations
@@ -187,8 +187,9 @@ def test_no_capacity(project: Project) -> None:
 
 
 def test_a_host_without_docker(project: Project) -> None:
-    """The capacity of before is requested again, and that host has no docker. The runtime version
-    that has one is the cloud's to give; then the same capacity boots again, and serves."""
+    """`up` requests the capacity again that the test before could not get, and the host has no
+    docker. Which runtime version has one is a rule of the emulated docker; once it has, the same
+    capacity boots again, and serves."""
     project.strict(docker={"preinstalled": False, "installable": False})
     project.type("up", "--yes", code=7)
     found = project.diagnosed(7)
