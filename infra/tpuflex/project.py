@@ -61,8 +61,8 @@ def require_stack_name(name: str) -> None:
     """
     if not STACK_NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no stack's name: that has letters, digits, hyphens, underscores and"
-            " periods, at most 100",
+            f"{name!r} is no stack's name: those have letters, digits, hyphens, underscores and"
+            " periods, 100 at most",
             option="--stack",
         )
 
@@ -129,8 +129,7 @@ class Project:
         return stack_names_in(self.stacks)
 
     def misnamed(self) -> tuple[str, ...]:
-        """What the files are called that are named like stack files, of names that no stack can
-        have, sorted."""
+        """The names of files that would be stack files, if a stack could be called so; sorted."""
         names = (name for name in _names_in(self.stacks) if not STACK_NAME.fullmatch(name))
         return tuple(sorted(f"Pulumi.{name}.yaml" for name in names))
 

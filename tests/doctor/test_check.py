@@ -101,13 +101,6 @@ def test_what_cannot_be_read_is_unknown_with_a_remedy() -> None:
     assert attempt(lambda: 7) == 7
 
 
-def test_up_asks_for_what_decides() -> None:
-    """What `up` asks for is named, so that it can be left out by that name."""
-    decisive = [name for name in ("quota", "gcloud") if examination(name).decisive]
-
-    assert decisive == ["quota"]
-
-
 def examination(name: str, *checks: Check) -> Examination:
     return Examination(Group.MACHINE, name, lambda: checks)
 

@@ -35,8 +35,7 @@ def test_all_is_well(doctor: Doctor) -> None:
 
     assert {check.standing for check in found.values()} == {Standing.OK, Standing.SKIPPED}
     assert found["image"].text == f"{MIRROR}/vllm/vllm-tpu"
-    asked = {each.name for each in cloud_examinations(doctor.cloud) if each.decisive}
-    assert asked == set(DECISIVE)
+    assert {*DECISIVE} <= {each.name for each in cloud_examinations(doctor.cloud)}
     require_checks(doctor.cloud)
     ((credential,),) = examine_all([credential_examination(ExaminedCloud(doctor.cloud))])
     assert (credential.standing, credential.text) == (

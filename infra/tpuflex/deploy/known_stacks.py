@@ -63,7 +63,7 @@ def known_stacks(
         TpuflexError: the backend of the stacks on Google cannot be asked, and no stack is known.
     """
     for file in project.misnamed():
-        report(f"Not looked at: {printable(file)}, of a name that no stack can have")
+        report(f"Not looked at: {printable(file)}: no stack can be called so")
     opened = {known.name: known for known in opened_stacks(project, open_named)}
     embedded = set(stacks_in_files(project.home / "backend", project.name))
     rehearsed = set[str]()

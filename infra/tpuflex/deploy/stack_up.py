@@ -166,7 +166,7 @@ def up(
                 require_checks(cloud, skipped_checks)
             _warn_of_quota(cloud, plan, report)
         elif tells_channels(plan.plan):
-            require_checks(cloud, skipped_checks, only=frozenset((CHANNELS,)))
+            require_checks(cloud, skipped_checks, only=(CHANNELS,))
         # After it: without rights on buckets, the stack's own looks like another owner's.
         stack_run.preparation.check()
         require_consent(consent, "Go ahead?")

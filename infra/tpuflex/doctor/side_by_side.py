@@ -30,11 +30,6 @@ class Examination:
     name: str
     examine: Callable[[], Sequence[Check]]
 
-    @property
-    def decisive(self) -> bool:
-        """Whether `up` asks for it before anything is created."""
-        return self.name in DECISIVE
-
 
 def examine_all(
     examinations: Sequence[Examination], *, patience: float = PATIENCE
