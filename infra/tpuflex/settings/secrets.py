@@ -73,8 +73,9 @@ class SecretsSettings(Frozen):
     """Pinned Secret Manager versions; the values never pass through Pulumi."""
 
     api_key_version: int = Field(default=1, ge=1)
-    """Version of the serving API key. To rotate, add a version and raise this number. Its value may
-    hold several keys, one per line, for clients that have a key each."""
+    """Version of the serving API key. To rotate the key, run `tpuflex secrets rotate api-key` and
+    raise this number. Its value may hold several keys, one per line, for clients that have a key
+    each."""
 
     tls_certificate_version: int | None = Field(default=None, ge=1)
     """Version of the certificate, with its key, with which the server speaks TLS. Without it,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     cls=Commands,
     examples=(
         "tpuflex --stack prod secrets ls",
-        "openssl rand -hex 32 | tpuflex --stack prod secrets put api-key --yes",
+        "tpuflex --stack prod secrets rotate api-key",
     ),
 )
 def secrets() -> None:
@@ -59,7 +59,7 @@ def ensure(invocation: Invocation) -> None:
 
 @secrets.command(
     examples=(
-        "openssl rand -hex 32 | tpuflex secrets put api-key --yes  # another key",
+        "tpuflex secrets put api-key --yes < keys.txt  # a line for each client",
         "cat server.pem key.pem | tpuflex secrets put tls-certificate --yes",
     ),
 )
