@@ -65,6 +65,7 @@ def test_our_clients_name_what_is_missing(permission: str, method_id: str) -> No
 PLUGIN = re.compile(
     r"(compute|dns|iam|storage\.buckets|secretmanager\.projects\.secrets)\."
     r"|cloudresourcemanager\.projects\.[gs]etIamPolicy|serviceusage\.services\.enable"
+    r"|monitoring\.projects\.(alertPolicies|dashboards)\."
 )
 
 
