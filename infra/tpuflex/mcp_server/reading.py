@@ -3,7 +3,6 @@ of its ``--json``."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -124,13 +123,10 @@ class Reading:
 
         After one look, what only time can tell is pending or unknown.
         """
-        from tpuflex.measure.alerts import LOOK_S, read_alerts, watch_alerts
+        from tpuflex.measure.alerts import read_alerts
 
-        cloud, report = self._workspace.deployed(stack), self._workspace.report
-        if wait:
-            return read_alerts(cloud, report).to_json()
-        with closing(watch_alerts(cloud, LOOK_S, report)) as looks:
-            return next(looks).to_json()
+        cloud = self._workspace.deployed(stack)
+        return read_alerts(cloud, self._workspace.report, wait=wait).to_json()
 
     def diagnose(self, stack: StackName = None) -> Document:
         """Say what is wrong with the endpoint, with the lines that show it, and what to do next.

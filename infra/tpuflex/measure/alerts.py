@@ -110,21 +110,24 @@ class Alerts:
         }
 
 
-def read_alerts(cloud: Connection, report: Report = silent, *, tunnel: bool = True) -> Alerts:
-    """What the rules say of the endpoint of the stack of ``cloud``: after one look where that
-    decides; after more, for five minutes at most, where only those can tell.
+def read_alerts(
+    cloud: Connection, report: Report = silent, *, tunnel: bool = True, wait: bool = True
+) -> Alerts:
+    """What the rules say of the endpoint of the stack of ``cloud``.
 
     Args:
         cloud: the stack's cloud.
         report: receives why it looks again, and why a tunnel is opened.
         tunnel: whether one may be opened.
+        wait: whether to look again, for five minutes at most, where one look leaves open what more
+            of them decide.
 
     Raises:
         NotFoundError: the stack has no request for a slice.
         AccessError: reading its slice is refused.
     """
     with closing(watch_alerts(cloud, LOOK_S, report, tunnel=tunnel)) as looks:
-        return settled(looks, report)
+        return settled(looks, report) if wait else next(looks)
 
 
 def settled(looks: Iterable[Alerts], report: Report = silent) -> Alerts:
