@@ -237,14 +237,23 @@ def test_a_restart_that_somebody_asked_for(endpoint: Endpoint) -> None:
 
 
 def test_a_silent_host(endpoint: Endpoint) -> None:
-    """The policy that keeps it silent comes first; that its boot may be stuck stands behind it."""
-    policies = {"constraints": {"compute.disableGuestAttributesAccess": True}}
-    endpoint.api.strict(organization_policies=policies)
+    """A policy may keep it silent, or its boot is stuck."""
     endpoint.runs(minutes=30)
     found = endpoint.diagnosed()
 
-    assert found.findings[0].failure.slug == "guest-attributes"
-    assert "boot-stuck" in [each.failure.slug for each in found.findings]
+    assert [each.failure.slug for each in found.findings] == ["guest-attributes", "boot-stuck"]
+    assert first(found) == ("guest-attributes", Certainty.LIKELY)
+
+
+def test_a_report_that_a_policy_forbids_to_read(endpoint: Endpoint) -> None:
+    """The policy is the reason, from the first minute on: whether the host boots is not known."""
+    endpoint.runs()
+    policies = {"constraints": {"compute.disableGuestAttributesAccess": True}}
+    endpoint.api.strict(organization_policies=policies)
+    found = endpoint.diagnosed()
+
+    assert (found.state, first(found)) == (State.UNREAD, ("guest-attributes", Certainty.CERTAIN))
+    assert [each.source for each in found.evidence.unread] == ["host report"]
 
 
 def test_a_boot_that_takes_too_long(endpoint: Endpoint) -> None:

@@ -186,7 +186,7 @@ def _read_status(cloud: Connection, found: Gathered, report: Report, *, tunnel: 
     if health is not None and health.answers is not None:
         looked_at.append("endpoint")
     if seen.slice.unread:
-        hint = Advice("`{doctor}` names the permission that is missing")
+        hint = Advice("`{doctor}` examines permissions and policies")
         found.add_unread((UnreadSource("host report", seen.slice.unread, hint),))
     found.evidence = replace(
         found.evidence,

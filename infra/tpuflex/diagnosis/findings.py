@@ -197,7 +197,10 @@ def _of_slice(evidence: Evidence) -> Iterator[Finding]:
         yield from _of_error(evidence.refusal)
         return
     line = Line(_CLOUD_TPU, ": ".join(filter(None, (seen.state, seen.error or seen.sentence))))
-    if seen.condition is Condition.ENDED:
+    if seen.condition is Condition.ACTIVE:
+        for each in found_in([Line(_REPORT, seen.unread)]):
+            yield _meant(each.meaning, Certainty.CERTAIN, each.lines)
+    elif seen.condition is Condition.ENDED:
         yield _finding("end-of-run", Certainty.CERTAIN, [line])
     elif seen.condition in _LOST:
         yield _finding("slice-lost", Certainty.CERTAIN, [line])
@@ -286,7 +289,7 @@ def _of_silence(evidence: Evidence) -> Iterator[Finding]:
     seen, limits = evidence.slice, evidence.limits
     if seen is None or seen.condition is not Condition.ACTIVE or evidence.at is None:
         return
-    since = seen.active_since
+    since = None if seen.unread else seen.active_since
     if seen.host is None and since is not None and evidence.at - since >= limits.first_report:
         waited = format_roughly(evidence.at - since)
         line = Line(_REPORT, f"the host has reported nothing for {waited}")

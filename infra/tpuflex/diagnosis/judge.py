@@ -126,6 +126,8 @@ def _state(evidence: Evidence) -> tuple[State, str]:
     if seen.condition is not Condition.ACTIVE:
         return State.FAILS, f"{seen.state}: {seen.sentence}"
     host = seen.host
+    if seen.unread:
+        return State.UNREAD, "the hosts run, and what they report could not be read"
     if host is None:
         return State.BOOTS, "the hosts run, and none has reported yet"
     if host.error:
