@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from series import NOTHING, Since, read_counts, request, since
 from watch_host import ask
-from watch_rules import deadline
+from watch_rules import parse_time
 from watch_state import Limits, Look
 
 #: Seconds to wait for Google, during which the watch does not look; and at most between attempts,
@@ -86,7 +86,7 @@ class Monitoring:
             known["requests_in_flight"] = look.server.in_flight
             counts = read_counts(metrics)
             process = look.container.started
-            started = deadline(process)
+            started = parse_time(process)
             if started is not None:
                 # By the host's own clock: how far the cloud's is ahead is an estimate, which each
                 # watch makes again, and the start of a series must not move.

@@ -222,7 +222,7 @@ def _granted(seen: State, look: Look, limits: Limits) -> float:
 def _said(seen: State, look: Look) -> float | None:
     """The time in the key; None without one. One that was over when the key was first seen is by a
     clock that is slow: whoever asks for a drain gives it time."""
-    said = deadline(look.drain)
+    said = parse_time(look.drain)
     is_over = said is not None and said + _fast_by(look) < seen.asked_at
     return None if is_over else said
 
@@ -363,7 +363,7 @@ def restart_drain_s(key: str, limits: Limits) -> float:
     return float(word) if word.isascii() and word.isdecimal() else limits.drain_s
 
 
-def deadline(text: str) -> float | None:
+def parse_time(text: str) -> float | None:
     """The time in ``text``, RFC 3339; None if it has none, or none that UTC can show."""
     try:
         # Python 3.10 reads neither a Z nor every fraction.

@@ -17,7 +17,7 @@ import watch_server
 from watch import Watch, boot_again
 from watch_host import Answer, Asked, Metadata
 from watch_log import Log
-from watch_rules import deadline
+from watch_rules import parse_time
 from watch_server import ModelServer, read_server
 from watch_state import Container, Limits, Server
 
@@ -69,7 +69,7 @@ def test_a_watch_that_starts_again_opens_what_need_not_be_closed(
 ) -> None:
     """One that ended in a drain has left the guard closed: its successor, to which the drain is
     over, does not say that a host serves which admits nothing."""
-    assert not key or deadline(key)
+    assert not key or parse_time(key)
     closed = tmp_path / "closed"
     closed.touch()
     host: Any = _Host(key, closed.exists)

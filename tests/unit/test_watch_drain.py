@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from watch_host import ahead_by
-from watch_rules import deadline, report, step
+from watch_rules import parse_time, report, step
 from watch_state import (
     CLOSE,
     DEGRADED,
@@ -269,6 +269,6 @@ def test_the_end_of_a_run_cannot_be_called_off() -> None:
 def test_deadlines_are_rfc_3339(text: str, at: float | None) -> None:
     """A time without a zone is none; fractions do not matter. What cannot be shown is no time, but
     a drain all the same."""
-    assert deadline(text) == at
+    assert parse_time(text) == at
     if text:
         assert after(look(0), look(5, drain=text))[0].phase == DRAINING
