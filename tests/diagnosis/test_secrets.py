@@ -232,11 +232,15 @@ def test_the_secrets_of_a_shell(tmp_path: Path) -> None:
         "Y_TOKEN": "serving",
         "PWD": "/home/jane/project",
         "GOOGLE_APPLICATION_CREDENTIALS": "/home/jane/key.json",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS": "http://127.0.0.1:44713/",
         "Z_TOKEN_FILE": str(tmp_path / "nowhere"),
     }
     scrub = Scrubber(secrets_in(environ))
 
     secret = ("battery-of-horses", "s3cr3t!", "abcdefgh-apikey", "abcdefgh-pw", "abcdefgh-keys")
     assert scrub(" ".join(secret)) == " ".join(["[removed]"] * 5)
-    plain = "tpuflex-dev is serving in /home/jane/project by /home/jane/key.json"
+    plain = (
+        "tpuflex-dev is serving in /home/jane/project by /home/jane/key.json and"
+        " http://127.0.0.1:44713/v1"
+    )
     assert scrub(plain) == plain

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: More names of variables than settings refuse: to remove too much does no harm here. PWD is none.
 _SECRET_VARIABLE = re.compile(r"(?:TOKENS|KEYS|SECRETS|_PASS|_PWD?|_AUTH)$", re.IGNORECASE)
-#: Named as if they held a secret; they hold a path.
-_PATHS = ("GOOGLE_APPLICATION_CREDENTIALS",)
+#: Named as if they held a secret; they hold a path, and the address of an API.
+_NO_SECRETS = ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS")
 _FILE = "_FILE"
 #: Base64 as it stands in URLs and in JSON web tokens.
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -111,7 +111,7 @@ def secrets_in(environ: Mapping[str, str]) -> list[str]:
     content of files that such variables name."""
     found = []
     for name, value in environ.items():
-        if name in _PATHS:
+        if name in _NO_SECRETS:
             continue
         if _is_secret(name):
             found.append(value)
