@@ -171,6 +171,20 @@ def test_a_log_is_data(server: ProjectServer, cloud: Connection) -> None:
     assert not any(each in result.model_dump_json() for each in (HUB_TOKEN, KEY))
 
 
+def test_a_diagnosis_has_the_lines_that_show_it(server: ProjectServer, cloud: Connection) -> None:
+    """Each with its source, as data, and without secrets."""
+    boot = WrittenBoot(cloud, NOON - timedelta(minutes=5))
+    error = f"container-died: the server died: RESOURCE_EXHAUSTED with {HUB_TOKEN}"
+    boot.write("health", 2, "phase health", error=error)
+    found = document(called(server, "diagnose"))
+
+    assert (found["class"], found["untrusted"]) == ("hbm-out-of-memory", UNTRUSTED)
+    assert found["lines"][0] == {
+        "source": "host report",
+        "text": "container-died: the server died: RESOURCE_EXHAUSTED with [removed]",
+    }
+
+
 def test_a_bug_is_an_answer_without_a_trace(project: Path) -> None:
     """An error that nobody has foreseen says what it is, and no line of source."""
     said = error(called(ProjectServer(workspace(project)), "status"))

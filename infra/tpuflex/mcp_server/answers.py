@@ -36,7 +36,7 @@ def answer(found: Document, scrub: Scrubber, *, quotes: bool = False) -> CallToo
         quotes: whether it quotes what a host, a server, its clients or others wrote.
     """
     document = {
-        key: list(scrub.lines(value)) if key in _LOGS and isinstance(value, list) else value
+        key: list(scrub.lines(value)) if key in _LOGS and _is_text(value) else value
         for key, value in _plain(found).items()
     }
     said = {"untrusted": UNTRUSTED} if quotes else {}
@@ -57,6 +57,11 @@ def refusal(error: Exception, stack: str, scrub: Scrubber) -> CallToolResult:
         found = reported(error)
         document = error_document(found, found.hint.for_stack(stack))
     return _result(_shown(_plain(document), scrub), is_error=True)
+
+
+def _is_text(value: object) -> bool:
+    """Whether ``value`` is a list of lines; those of a diagnosis have their source beside them."""
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _plain(found: Document) -> Document:
