@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tpuflex.errors import PlanChangedError
 from tpuflex.mcp_server.operations import Operation, Operations
+from tpuflex.terminal.money import price_text
 
 if TYPE_CHECKING:
+    from tpuflex.deploy.stack_preview import Preview
     from tpuflex.engine.events import Step
     from tpuflex.mcp_server.workspace import Workspace
     from tpuflex.naming import SecretRole
@@ -204,35 +206,36 @@ def plan_up(
         "before_chips": document["foreseen"],
         "enables": enabled,
     }
-    summary = f"{found.plan}."
-    if found.plan.request:
-        summary += f" The slice: {found.plan.request}."
-    if not cloud.stack.embedded:
-        summary += (
-            f" Chips cost ${document['usd_per_hour']} per hour, at most"
-            f" ${document['usd_maximum']} for the run."
-        )
-    if enabled:
-        summary += f" It enables {', '.join(enabled)}."
     options = {"--refresh": refresh, "--new-host": new_host, "--renewal-only": renewal_only}
     words = [option for option, is_set in options.items() if is_set]
-    if words:
-        summary += f" With {', '.join(words)}."
-    network = settings.network
-    summary += (
-        f"\nWho reaches it besides IAP: {', '.join(map(str, network.allowed_cidrs)) or 'nobody'}."
-        f" What hosts reach (egress): {network.egress}."
-    )
-    summary += "".join(f"\n- {line}" for line in step_lines(found.plan.plan.resources))
     return Planned(
         "renew" if renewal_only else "up",
         stack,
-        summary,
+        _summary(found, enabled, words),
         document,
         decisive,
         ("up", "--yes", "--expect", found.digest, *words),
         nothing=renewal_only and not found.plan.plan.changes,
     )
+
+
+def _summary(found: Preview, enabled: Sequence[str], options: Sequence[str]) -> str:
+    """What the person reads who approves ``found``, which enables those APIs, with ``options``."""
+    network = found.plan.stack.settings.network
+    said = [f"{found.plan}."]
+    if found.plan.request:
+        said.append(f"The slice: {found.plan.request}.")
+    said.append(f"Price: {price_text(found.plan.cost)}.")
+    if enabled:
+        said.append(f"It enables {', '.join(enabled)}.")
+    if options:
+        said.append(f"With {', '.join(options)}.")
+    reached = (
+        f"Who reaches it besides IAP: {', '.join(map(str, network.allowed_cidrs)) or 'nobody'}."
+        f" What hosts reach (egress): {network.egress}."
+    )
+    steps = (f"- {line}" for line in step_lines(found.plan.plan.resources))
+    return "\n".join((" ".join(said), reached, *steps))
 
 
 def step_lines(steps: Sequence[Step]) -> list[str]:
