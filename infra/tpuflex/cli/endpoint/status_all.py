@@ -71,22 +71,26 @@ def show_status_of_all(output: Output, found: ProjectStatus) -> None:
         output.table(_HEADER, [_cells(each) for each in found.up])
     absent = (each for each in found.stacks if not each.up)
     output.facts((("together", _together(found)), ("not up", "\n".join(_not_up(absent)))))
-    by_reason = dict[str, list[str]]()
-    for row in found.up:
-        for reason in _reasons(row):
-            by_reason.setdefault(one_line(reason, _REASON), []).append(row.name)
-    for reason, names in by_reason.items():
-        output.result(f"{', '.join(names)}: {reason}", hanging="  ")
+    reasons = ((row.name, reason) for row in found.up for reason in _reasons(row))
+    for reason, names in _by_reason(reasons).items():
+        output.result(f"{names}: {reason}", hanging="  ")
 
 
 def _not_up(rows: Iterable[StackRow]) -> Iterator[str]:
     """The stacks that are not up; those together whose cloud cannot be asked for one reason."""
-    by_reason = dict[str, list[str]]()
-    for row in rows:
-        reason = "" if row.error is None or row.reached else row.error.brief
-        by_reason.setdefault(reason, []).append(row.name)
-    for reason, names in sorted(by_reason.items()):
-        yield ", ".join(names) + (f": {one_line(reason, _REASON)}" if reason else "")
+    reasons = (
+        (row.name, "" if row.error is None or row.reached else row.error.brief) for row in rows
+    )
+    for reason, names in sorted(_by_reason(reasons).items()):
+        yield f"{names}: {reason}" if reason else names
+
+
+def _by_reason(reasons: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The names that share a reason, by that reason."""
+    found = dict[str, list[str]]()
+    for name, reason in reasons:
+        found.setdefault(one_line(reason, _REASON), []).append(name)
+    return {reason: ", ".join(names) for reason, names in found.items()}
 
 
 def _cells(row: StackRow) -> tuple[str, ...]:
