@@ -67,8 +67,8 @@ def status(invocation: Invocation, every: bool, seconds: float | None, no_tunnel
 
     With --all --watch, a terminal is drawn again, elsewhere a table follows the other, with --json
     a document on a line. A stack that cannot be read any more stays as it was, with its age.
-    Stacks are those that there were in the beginning. Ctrl-C ends it with exit code 0; before the
-    first look, with 130.
+    A stack that is added meanwhile is not shown. Ctrl-C ends it with exit code 0; before the first
+    look, with 130.
     """
     if every:
         if invocation.chosen_stack or invocation.endpoint:

@@ -39,8 +39,8 @@ def mcp(invocation: Invocation, allow_changes: bool, port: int | None) -> None:
     """Serve the project's stacks to an assistant, by the Model Context Protocol.
 
     Its tools are what the commands do: status, logs, doctor, recommend, query and others, each with
-    the document of `--json`; its resources are stack files, runbooks and benchmarks. Every tool
-    takes a stack of this project, by default the one of --stack. No tool changes a stack, unless
+    the document of `--json`; its resources are stack files, runbooks and benchmarks. Tools take a
+    stack of this project, by default the one of --stack. None changes a stack, unless
     --allow-changes is given.
 
     Then a first call returns a plan and its hash. A second one with that hash, within 10 minutes,
