@@ -38,8 +38,8 @@ TEMPLATES = {
 def resource_files(workspace: Workspace, kind: str) -> dict[str, Path]:
     """The files of ``kind`` that there are now, by name."""
     if kind == RUNBOOKS:
-        pages = ((name.partition("/"), page) for name, page in page_names().items())
-        return {name: page for (folder, _, name), page in pages if folder == RUNBOOKS and name}
+        folder, pages = f"{RUNBOOKS}/", page_names().items()
+        return {name[len(folder) :]: page for name, page in pages if name.startswith(folder)}
     if kind == BENCHMARKS:
         return benchmark_files(workspace.root)
     project = workspace.project
