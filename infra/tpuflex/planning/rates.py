@@ -87,7 +87,7 @@ METRICS = MetricsRate(
     Decimal("0.2580"),
     150,
     Source(
-        where="https://cloud.google.com/stackdriver/pricing (a stored copy)",
+        where="https://cloud.google.com/stackdriver/pricing, archived",
         date=date(2026, 11, 29),
     ),
 )
