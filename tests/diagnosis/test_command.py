@@ -152,6 +152,9 @@ def test_what_is_sent_is_bounded(model: Model) -> None:
 def test_a_model_that_does_not_answer(model: Model) -> None:
     """A refusal says where the key is read from; other answers are errors of the endpoint."""
     diagnosis = diagnose_log(LOG, "vllm.log")
+    model.says = ""
+    with pytest.raises(ApiError, match="no text"):
+        explain(diagnosis, Scrubber(), model.url)
     model.status = 401
     with pytest.raises(AccessError) as refused:
         explain(diagnosis, Scrubber(), model.url)

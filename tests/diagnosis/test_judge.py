@@ -35,6 +35,8 @@ def test_a_server_that_serves() -> None:
         "it serves: it was asked, and answered; its server was started again 2 times: it died with"
         " status 1"
     )
+    failing = judge("dev", Evidence(refusal=ApiError("500: backend error"))).to_json()
+    assert found.to_json().keys() == failing.keys()
     assert found.to_json()["class"] is None
 
 

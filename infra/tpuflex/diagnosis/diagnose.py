@@ -89,7 +89,7 @@ class Gathered:
     def add_lines(self, source: str, lines: Iterable[str]) -> None:
         """Lines of one source, each once if it is read twice."""
         clean = self.scrub.lines(lines)
-        if not clean or self.logs.get(source) == clean:
+        if not clean:
             return
         known = self.logs.get(source, ())
         self.logs[source] = clean if set(known) <= set(clean) else (*known, *clean)

@@ -206,7 +206,10 @@ def explain(
         text = _Answer.model_validate_json(answer).choices[0].message.content or ""
     except ValidationError as error:
         raise ApiError(f"{base} answers with no completion.", url=base) from error
-    return Draft(scrub(model), base, scrub(text).strip()[:_SHOWN])
+    draft = scrub(text).strip()[:_SHOWN]
+    if not draft:  # such as a model that spends all its tokens on reasoning
+        raise ApiError(f"The model {scrub(model)} answers with no text.", url=base)
+    return Draft(scrub(model), base, draft)
 
 
 def _first_model(answer: bytes, base: str) -> str:

@@ -19,6 +19,11 @@ from tpuflex.errors import CapacityError, NotFoundError
 from tpuflex.host.serving import ServingPhase
 from tpuflex.queued_resource.outcomes import Condition
 
+#: The part of a document that says what is wrong, where nothing is.
+_NOTHING_WRONG: dict[str, object] = {
+    **dict.fromkeys(("class", "title", "certainty", "cause", "runbook")),
+    "lines": [],
+}
 #: What to do about lines that are of no class.
 _UNKNOWN_LINES = Advice(
     "`tpuflex docs runbooks` lists the failures that are known; `--explain URL` has a model draft a"
@@ -71,16 +76,14 @@ class Diagnosis:
 
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex diagnose --json`` prints."""
-        first = (
-            self.findings[0].to_json(self.stack) if self.findings else {"class": None, "lines": []}
-        )
+        first, *others = [each.to_json(self.stack) for each in self.findings] or [_NOTHING_WRONG]
         return {
             "stack": self.stack or None,
             "state": self.state.value,
             "sentence": self.sentence,
             **first,
             "next": self.remedy.for_stack(self.stack),
-            "others": [each.to_json(self.stack) for each in self.findings[1:]],
+            "others": others,
             "looked_at": list(self.evidence.looked_at),
             "unread": [each.to_json(self.stack) for each in self.evidence.unread],
             "exit_code": self.exit_code,
