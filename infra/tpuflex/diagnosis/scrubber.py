@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pulumi_plugin.credentials import REMOVED, scrub
@@ -62,14 +62,14 @@ class Scrubber:
         cut = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
         return tuple(scrub(cut).split("\n")) if text else ()
 
-    def document(self, value: object) -> object:
-        """A JSON document without them."""
+    def document(self, value: object, longest: int | None = None) -> Any:
+        """A JSON document without them, its texts cut to so many characters."""
         if isinstance(value, str):
-            return self(value)
+            return self(value)[:longest]
         if isinstance(value, Mapping):
-            return {self(str(key)): self.document(each) for key, each in value.items()}
+            return {self(str(key)): self.document(each, longest) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return [self.document(each) for each in value]
+            return [self.document(each, longest) for each in value]
         return value
 
     def _without_known(self, text: str) -> str:

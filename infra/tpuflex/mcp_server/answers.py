@@ -40,7 +40,7 @@ def answer(found: Document, scrub: Scrubber, *, quotes: bool = False) -> CallToo
         for key, value in _plain(found).items()
     }
     said = {"untrusted": UNTRUSTED} if quotes else {}
-    return _result({**said, **_shown(document, scrub)})
+    return _result({**said, **scrub.document(document, _LONGEST_TEXT)})
 
 
 def refusal(error: Exception, stack: str, scrub: Scrubber) -> CallToolResult:
@@ -56,7 +56,7 @@ def refusal(error: Exception, stack: str, scrub: Scrubber) -> CallToolResult:
     else:
         found = reported(error)
         document = error_document(found, found.hint.for_stack(stack))
-    return _result(_shown(_plain(document), scrub), is_error=True)
+    return _result(scrub.document(_plain(document), _LONGEST_TEXT), is_error=True)
 
 
 def _is_text(value: object) -> bool:
@@ -69,18 +69,6 @@ def _plain(found: Document) -> Document:
     text = json.dumps(found, sort_keys=True, default=str, allow_nan=False, ensure_ascii=False)
     plain: Document = json.loads(text.encode(errors="replace"))
     return plain
-
-
-def _shown(value: Any, scrub: Scrubber) -> Any:
-    """``value`` with texts of a bounded length, without secrets."""
-    match value:
-        case str():
-            return scrub(value)[:_LONGEST_TEXT]
-        case dict():
-            return {key: _shown(each, scrub) for key, each in value.items()}
-        case list():
-            return [_shown(each, scrub) for each in value]
-    return value
 
 
 def _result(document: Document, *, is_error: bool = False) -> CallToolResult:
