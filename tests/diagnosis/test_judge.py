@@ -110,6 +110,15 @@ def test_what_could_not_be_read_is_unknown() -> None:
     assert (found.state, found.exit_code) == (State.UNREAD, 1)
 
 
+def test_a_class_comes_before_what_is_of_none() -> None:
+    """A code that tells no class hides none that a log tells."""
+    host = HostReport("completion", error="completion: the server answers 500")
+    found = judge("dev", Evidence(status(host=host), NOON, lines=(OOM,)))
+
+    assert [each.failure.slug for each in found.findings] == ["hbm-out-of-memory", "unknown"]
+    assert found.findings[1].lines[0].text == host.error
+
+
 def test_every_next_command_is_about_the_stack() -> None:
     """Commands in remedies are completed with the stack's name."""
     for row in (*CLASSES.values(), UNKNOWN):

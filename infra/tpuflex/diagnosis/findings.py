@@ -4,7 +4,7 @@ Each piece of evidence is read by what knows it: the slice by its condition and 
 Google gives, the host by the code of its error, what it says from READY on, the server's health,
 the doctor's checks, and lines of logs by their words. Of several classes the most causal is first:
 a cause before a symptom, a code before words, and then the order of
-:mod:`tpuflex.diagnosis.classes`.
+:mod:`tpuflex.diagnosis.classes`; what is of no class is last.
 """
 
 from __future__ import annotations
@@ -156,8 +156,9 @@ def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _rank(found: Finding) -> tuple[bool, bool, int]:
-    slugs = [*CLASSES, UNKNOWN.slug]
-    place = slugs.index(found.failure.slug)
+    if not found.is_known:
+        return True, True, len(CLASSES)
+    place = [*CLASSES].index(found.failure.slug)
     return found.failure.symptom, found.certainty is not Certainty.CERTAIN, place
 
 

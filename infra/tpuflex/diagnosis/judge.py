@@ -39,7 +39,7 @@ class State(StrEnum):
     BOOTS = "boots"
     ABSENT = "absent"
     FAILS = "fails"
-    UNREAD = "unread"
+    UNREAD = "unread"  #: the slice, or what its host reports, could not be read
     LINES = "lines"  #: only lines were given
 
 

@@ -104,9 +104,8 @@ def _show(invocation: Invocation, diagnosis: Diagnosis) -> None:
     if first is None:
         output.facts((("state", diagnosis.sentence), ("next", _text(invocation, diagnosis.remedy))))
     else:
-        sure = f" ({first.certainty.value})" if first.is_known else ""
         facts = [
-            ("class", f"{first.failure.slug}{sure}"),
+            ("class", _class(first)),
             ("state", diagnosis.sentence),
             ("cause", first.failure.cause),
             ("next", _text(invocation, first.remedy)),
@@ -143,11 +142,16 @@ def _show_others(invocation: Invocation, first: Finding, others: tuple[Finding, 
     output.result()
     output.heading("Also, or because of that")
     for each in others:
-        text = f"  {each.failure.slug} ({each.certainty.value}): {each.failure.title}"
-        output.result(text, hanging="    ")
+        output.result(f"  {_class(each)}: {each.failure.title}", hanging="    ")
         for line in [line for line in each.lines if line not in first.lines][:1]:
             output.result(f"    {line.source}: {line.text}", hanging="      ")
         output.result(f"    -> {_text(invocation, each.remedy)}", hanging="       ")
+
+
+def _class(found: Finding) -> str:
+    """Its class, and how sure that is."""
+    slug = found.failure.slug
+    return f"{slug} ({found.certainty.value})" if found.is_known else slug
 
 
 def _text(invocation: Invocation, advice: Advice) -> str:
