@@ -112,9 +112,8 @@ def diagnose(cloud: Connection, report: Report = silent, *, tunnel: bool = True)
 
 def judged(cloud: Connection, found: Gathered) -> Diagnosis:
     """What ``found`` shows."""
-    advice: Advice | str = Advice("`{up}` brings one up")
-    if found.status is not None:
-        advice = found.status.advice
+    seen = found.status
+    advice = Advice("`{up}` brings one up") if seen is None else seen.advice
     diagnosis, scrub = judge(cloud.stack.name, found.evidence, advice), found.scrub
     # What is not the text of a host, such as an error, is scrubbed here for the first time.
     findings = tuple(
@@ -190,7 +189,12 @@ def _read_status(cloud: Connection, found: Gathered, report: Report, *, tunnel: 
         found.add_unread((UnreadSource("host report", seen.slice.unread, hint),))
     found.evidence = replace(
         found.evidence,
-        slice=replace(seen.slice, host=host, error=scrub(seen.slice.error)),
+        slice=replace(
+            seen.slice,
+            host=host,
+            error=scrub(seen.slice.error),
+            unread=scrub(seen.slice.unread),
+        ),
         at=seen.at,
         health=health,
         looked_at=tuple(looked_at),
@@ -223,10 +227,7 @@ def _read_logs(cloud: Connection, found: Gathered, report: Report, *, tunnel: bo
     reachable = tunnel or cloud.stack.embedded
     if not reachable or seen.host is None or (seen.host.error and log is not None):
         return
-    for source, part in (
-        (HOST_LOG, Part(_LINES)),
-        (SERVER_LOG, Part(_LINES, server=True)),
-    ):
+    for source, part in ((HOST_LOG, Part(_LINES)), (SERVER_LOG, Part(_LINES, server=True))):
         direct = found.attempt(source, partial(_log, cloud, part, report))
         if direct is not None and direct.boot is None:
             found.add_lines(source, direct.lines)
