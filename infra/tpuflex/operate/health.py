@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import queue
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import requests
@@ -287,22 +287,19 @@ def response_within(
     Raises:
         requests.Timeout: it was not there after so many seconds.
     """
-    came: queue.SimpleQueue[requests.Response | Exception] = queue.SimpleQueue()
+    response: Future[requests.Response] = Future()
 
     def run() -> None:
         try:
-            came.put(ask())
+            response.set_result(ask())
         except Exception as error:  # raised again below
-            came.put(error)
+            response.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        response = came.get(timeout=seconds)
-    except queue.Empty:
+        return response.result(seconds)
+    except TimeoutError:
         raise requests.Timeout from None
-    if isinstance(response, Exception):
-        raise response
-    return response
 
 
 def read_body(response: requests.Response, most: int, seconds: float = _ANSWER_S) -> bytes:
