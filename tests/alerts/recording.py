@@ -26,7 +26,7 @@ FILE = Path(__file__).parent / "recorded" / "vllm.json"
 #: Seconds that a look counts for.
 INTERVAL = 20
 BEGIN = datetime(2026, 11, 29, tzinfo=UTC)
-#: The families that rules ask for, and what a server's process says of its start.
+#: The families that rules ask for.
 FAMILIES = (
     "vllm:kv_cache_usage_perc",
     "vllm:num_requests_running",
@@ -35,8 +35,6 @@ FAMILIES = (
     "vllm:generation_tokens",
     "vllm:time_to_first_token_seconds",
 )
-
-
 #: Edges of the histogram that are kept.
 EDGES = ("0.5", "0.75", "1.0", "2.5", "5.0", "+Inf")
 
