@@ -3,6 +3,8 @@ anything, and goes on once that is mended."""
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import requests
 
@@ -51,14 +53,11 @@ def test_up_refuses_before_it_makes_anything(
     """A policy that hides the hosts, and a quota of none, end `up` before its question, with
     the doctor's words; nothing is made. Once mended, or skipped by name, the question comes."""
 
-    class Terminal:
+    class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-        def readline(self) -> str:
-            return "n\n"
-
-    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     monkeypatch.setattr("click.confirm", lambda *_, **__: False)
     strict(embedded, policy(value=True))
     with pytest.raises(AccessError) as refused:
