@@ -54,9 +54,7 @@ class Approval:
 
 def _require_renewal(plan: EnginePlan) -> None:
     if any(step.type == QUEUED_RESOURCE and step.operation == "create" for step in plan.steps):
-        raise NotFoundError(
-            "There is no slice to renew, and nothing was changed.", hint=Advice("Run: {up}")
-        )
+        raise nothing_to_renew()
     for step in plan.changes:
         if not step.custom:
             continue  # a component makes nothing: its inputs stand in the state alone
@@ -68,6 +66,13 @@ def _require_renewal(plan: EnginePlan) -> None:
                 hint="Deploy what has changed, with whatever approval that takes; the next renewal"
                 " comes after it.",
             )
+
+
+def nothing_to_renew() -> NotFoundError:
+    """The error for a renewal where there is no slice."""
+    return NotFoundError(
+        "There is no slice to renew, and nothing was changed.", hint=Advice("Run: {up}")
+    )
 
 
 def _renews(step: Step) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.advice import Advice
 from tpuflex.deploy.apis import require_apis
-from tpuflex.deploy.approval import Approval
+from tpuflex.deploy.approval import Approval, nothing_to_renew
 from tpuflex.deploy.before_chips import hand_over_shortage
 from tpuflex.deploy.boot import after_failed_boot, slice_before, wait_ready
 from tpuflex.deploy.ownership import require_containers_owned, require_free_names
@@ -142,6 +142,8 @@ def up(
         accepted_weights=accepted_weights,
         weights_awaited=missing_allowed,
     )
+    if approval.renewal_only and not stack_run.engine.exists():
+        raise nothing_to_renew()  # a plan would leave a state behind
     stack_run.load()
     require_apis(cloud, report, consent)
     plan = stack_run.plan(refresh=refresh)

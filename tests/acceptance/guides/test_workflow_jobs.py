@@ -88,7 +88,7 @@ def test_what_is_not_deployed(runner: Runner, facts: dict[str, str]) -> None:
 
 def test_a_renewal(runner: Runner, facts: dict[str, str]) -> None:
     """A stack on the embedded cloud is not listed; one whose file has changed is not renewed, and
-    one that is not up is no failure."""
+    one that is not up is no failure, and gets no state."""
     assert runner.job("renewing", facts, workflow="renew") == {"stacks": "[]"}
     stacks = runner.top / "project" / "stacks"
     shutil.copy(stacks / "Pulumi.dev.yaml", stacks / "Pulumi.never-up.yaml")
@@ -99,6 +99,7 @@ def test_a_renewal(runner: Runner, facts: dict[str, str]) -> None:
     assert "Deploy what has changed" in refused["said"]
     assert runner.job("renew", {**facts, "matrix.stack": "never-up"}, workflow="renew") == {}
     assert "::notice::never-up is not up" in runner.said[-1]
+    assert not list(runner.top.rglob("never-up.json*"))
 
 
 def test_drift(runner: Runner, facts: dict[str, str]) -> None:
