@@ -266,6 +266,24 @@ def test_a_question_from_standard_input(
     assert [question.text for question in put] == ([] if said else ["What is\n2 + 2?"])
 
 
+@pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"])
+def test_a_url_is_taken_with_and_without_its_path(
+    url: str, google: Stack, type_in: TypeIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tunnel` prints it with `/v1`; people leave that out."""
+    put = list[Question]()
+
+    def answer(question: Question) -> Answer:
+        put.append(question)
+        return Answer("4", 0.1, 0.2, 5, 1, "stop")
+
+    monkeypatch.setattr(stack_connection, "connect", lambda *_, **__: Connection(google, {}))
+    monkeypatch.setattr(question_module, "ask", lambda _cloud, question, *_, **__: answer(question))
+
+    assert type_in("ask", "--url", url, "Hello").code == 0
+    assert [question.endpoint for question in put] == ["http://a:1/v1"]
+
+
 def test_an_endpoint_that_is_named_needs_no_tunnel(tmp_path: Path, google: Stack) -> None:
     """--url goes where it says, and only there."""
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):

@@ -261,6 +261,8 @@ def ask(
 
     stack = invocation.open_deployed()
     model, url = stack.settings.model.name, url.rstrip("/")
+    if url and not url.endswith("/v1"):
+        url += "/v1"
     asked = Question(url, model, _read(question), max_tokens, temperature)
     cloud = invocation.connect(stack, start=False)
     if url and (why := clear_text_refusal(cloud, url)):
