@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from embedded_cloud import daemon
-from tests.acceptance.guides.answering import ANSWER
 from tests.checkpoints import smollm2
 from tests.docs.blocks import ROOT, Block, blocks
 from tests.docs.typed_pages import HOW_TO, SHELL, untyped
@@ -40,6 +39,8 @@ ASKS = (
     "tpuflex --stack chat library down",
 )
 READY = "READY: a completion was served"
+#: What stub hosts answer.
+ANSWER = "The capital of France is Paris."
 #: With a stack that is up, the same lines are those of test_down_many.py.
 NONE_UP = "No stack of this project has a state: there is nothing to tear down."
 SWEPT = "Nothing is left behind in tpuflex-dev: every service was asked."
