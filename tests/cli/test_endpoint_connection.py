@@ -237,26 +237,28 @@ def test_ask_says_why_there_is_no_tunnel(
     assert str(raised.value.hint).endswith(f"gcloud said: {fails}")
 
 
+@pytest.fixture
+def put(google: Stack, monkeypatch: pytest.MonkeyPatch) -> list[Question]:
+    """The questions that `ask` puts; each is answered."""
+    questions = list[Question]()
+
+    def answer(_cloud: object, question: Question, *_: object, **__: object) -> Answer:
+        questions.append(question)
+        return Answer("4", 0.1, 0.2, 5, 1, "stop")
+
+    monkeypatch.setattr(stack_connection, "connect", lambda *_, **__: Connection(google, {}))
+    monkeypatch.setattr(question_module, "ask", answer)
+    return questions
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [(b"What is\n2 + 2?\n", ""), (b" \n", "question is empty"), (b"\xff", "input is no text")],
 )
 def test_a_question_from_standard_input(
-    given: bytes,
-    said: str,
-    google: Stack,
-    type_in: TypeIn,
-    monkeypatch: pytest.MonkeyPatch,
+    given: bytes, said: str, put: list[Question], type_in: TypeIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every user of the machine could read it on the command line."""
-    put = list[Question]()
-
-    def answer(question: Question) -> Answer:
-        put.append(question)
-        return Answer("4", 0.1, 0.2, 5, 1, "stop")
-
-    monkeypatch.setattr(stack_connection, "connect", lambda *_, **__: Connection(google, {}))
-    monkeypatch.setattr(question_module, "ask", lambda _cloud, question, *_, **__: answer(question))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
 
     typed = type_in("ask", "-")
@@ -268,20 +270,20 @@ def test_a_question_from_standard_input(
 
 @pytest.mark.parametrize("url", ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"])
 def test_a_url_is_taken_with_and_without_its_path(
-    url: str, google: Stack, type_in: TypeIn, monkeypatch: pytest.MonkeyPatch
+    url: str, put: list[Question], type_in: TypeIn
 ) -> None:
     """`tunnel` prints it with `/v1`; people leave that out."""
-    put = list[Question]()
-
-    def answer(question: Question) -> Answer:
-        put.append(question)
-        return Answer("4", 0.1, 0.2, 5, 1, "stop")
-
-    monkeypatch.setattr(stack_connection, "connect", lambda *_, **__: Connection(google, {}))
-    monkeypatch.setattr(question_module, "ask", lambda _cloud, question, *_, **__: answer(question))
-
     assert type_in("ask", "--url", url, "Hello").code == 0
     assert [question.endpoint for question in put] == ["http://a:1/v1"]
+
+
+@pytest.mark.parametrize("url", ["a:1", "http://jo:key@a:1/v1", "http://a:1/v1?key=x"])
+def test_what_is_no_url_is_not_asked(url: str, put: list[Question], type_in: TypeIn) -> None:
+    """Nor one with a secret in it, which errors would repeat."""
+    typed = type_in("ask", "--url", url, "Hello")
+
+    assert (typed.code, put) == (2, [])
+    assert "--url" in typed.err
 
 
 def test_an_endpoint_that_is_named_needs_no_tunnel(tmp_path: Path, google: Stack) -> None:

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,6 +139,8 @@ async def test_another_users_connection_is_closed(monkeypatch: pytest.MonkeyPatc
         stranger, closed = await asyncio.open_connection(http.LOOPBACK, port)
         assert await stranger.read() == b""
         closed.close()
+        with suppress(ConnectionError):
+            await closed.wait_closed()
         reader, writer = await asyncio.open_connection(http.LOOPBACK, port)
         writer.write(
             b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -146,6 +148,7 @@ async def test_another_users_connection_is_closed(monkeypatch: pytest.MonkeyPatc
         )
         answer = await reader.read()
         writer.close()
+        await writer.wait_closed()
         server.should_exit = True
         await serving
 

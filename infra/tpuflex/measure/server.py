@@ -178,8 +178,8 @@ class ServerClient:
             raise ApiError(message, url=url, hint=self.reach) from error
 
 
-def base_url(url: str) -> str:
-    """``url`` of an OpenAI server without ``/v1`` at its end.
+def base_url(url: str, option: str = "--here") -> str:
+    """``url`` of an OpenAI server, which an ``option`` names, without ``/v1`` at its end.
 
     Nothing of it may be a secret: files and errors repeat it.
 
@@ -187,12 +187,12 @@ def base_url(url: str) -> str:
         UsageError: it is no URL, or has a user, a query or a fragment.
     """
     if not url.startswith(("http://", "https://")):
-        raise UsageError("That is no URL: it begins with http:// or https://.", option="--here")
+        raise UsageError("That is no URL: it begins with http:// or https://.", option=option)
     if any(sign in url for sign in "@?#") or not urlsplit(url).hostname:
         raise UsageError(
             "The URL of a server has a host, a port and a path alone: no user, password, query or"
             " fragment.",
-            option="--here",
+            option=option,
         )
     return url.rstrip("/").removesuffix("/v1")
 

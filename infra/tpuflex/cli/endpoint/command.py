@@ -260,9 +260,11 @@ def ask(
     from tpuflex.operate.question import ask as ask_endpoint
 
     stack = invocation.open_deployed()
-    model, url = stack.settings.model.name, url.rstrip("/")
-    if url and not url.endswith("/v1"):
-        url += "/v1"
+    model = stack.settings.model.name
+    if url:
+        from tpuflex.measure.server import base_url
+
+        url = f"{base_url(url, '--url')}/v1"
     asked = Question(url, model, _read(question), max_tokens, temperature)
     cloud = invocation.connect(stack, start=False)
     if url and (why := clear_text_refusal(cloud, url)):
