@@ -124,7 +124,7 @@ class EmbeddedCloud:
             self.cloud.capacity.set(Capacity.from_json(capacity))
         if strictness is not None:
             self.cloud.strictness.change(strictness)
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(
             target=self._serve, name="tpuflex-embedded-cloud", daemon=True
         )
@@ -197,14 +197,15 @@ class EmbeddedCloud:
         self.cloud.close()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._run())
-        except OSError as error:
-            self._failure = error
-        finally:
-            self._ready.set()
-            self._loop.close()
+        # At its end a runner cancels what still serves a connection; a closed loop leaves it open.
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            try:
+                runner.run(self._run())
+            except OSError as error:
+                self._failure = error
+            finally:
+                self._ready.set()
 
     async def _run(self) -> None:
         async with serving(self.cloud, 0):
