@@ -16,12 +16,12 @@ FIRST = "requirements/dev.lock"
 #: agree with the first, except for environments of their own.
 LOCKS = {
     FIRST: (
-        *("--extra", "embedded", "--extra", "measure", "--extra", "mcp"),
+        *("--extra", "embedded", "--extra", "gateway", "--extra", "measure", "--extra", "mcp"),
         *("--group", "dev", "pyproject.toml"),
     ),
     "requirements/lowest.lock": (
         *("--resolution", "lowest-direct"),
-        *("--extra", "embedded", "--extra", "measure", "--extra", "mcp"),
+        *("--extra", "embedded", "--extra", "gateway", "--extra", "measure", "--extra", "mcp"),
         *("--group", "test", "--group", "build", "pyproject.toml"),
     ),
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),

@@ -39,6 +39,7 @@ RANKS: dict[str, int] = {
     "remote": 12,
     "deploy": 12,
     "diagnosis": 12,
+    "gateway": 12,
     "doctor": 11,
     "measure": 11,
     # The program reads the files of a model on this machine, by which the stack is planned.

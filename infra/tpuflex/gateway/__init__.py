@@ -1,0 +1,1 @@
+"""One process in front of endpoints: an address that outlives every slice."""

@@ -1,0 +1,269 @@
+"""Which upstream gets a request, which requests wait, and which are refused.
+
+Nothing here waits or reads a clock: the caller says what time it is, and is called back when a
+request that waits gets its place. So whole hours of load are simulated in a moment.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from tpuflex.gateway.first_token import FirstTokenBreaker, FirstTokenLimits, Pace
+from tpuflex.gateway.upstream import Reason, Upstream, Want
+
+#: Requests that may move in any case, beside the share of all.
+_RETRY_RESERVE = 3.0
+_MOST_RETRIES = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRules:
+    """What holds for a class of requests.
+
+    Attributes:
+        limits: of the first token.
+        wait: seconds that a request may wait.
+        waiting: how many may wait.
+    """
+
+    limits: FirstTokenLimits
+    wait: float
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request gets no place.
+
+    Attributes:
+        reason: why.
+        ends: of one that would outlast every run: when the last of them ends, by the monotonic
+            clock; else None.
+    """
+
+    reason: Reason
+    ends: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A place at an upstream, from when the request is sent until it has ended.
+
+    Attributes:
+        upstream: where the request goes.
+        pool: number of its pool, from 0.
+        want: the request.
+    """
+
+    upstream: Upstream
+    pool: int
+    want: Want
+    _admission: Admission
+    _number: int
+    _first: bool = False
+    _ended: bool = False
+
+    def first_token(self, now: float) -> float:
+        """The first token is there. Returns after how many seconds."""
+        self._first = True
+        return self._breaker.first_token(self._number, now)
+
+    def end(self, now: float) -> None:
+        """The request has ended, in whichever way. A second time this does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        if not self._first:
+            self._breaker.gone(self._number, now)
+        self.upstream.in_flight -= 1
+        self._admission.pump(now)
+
+    @property
+    def _breaker(self) -> FirstTokenBreaker:
+        return self.upstream.breakers[self.want.request_class]
+
+
+Decision = Callable[[Lease | Refused], None]
+
+
+@dataclass(order=True, slots=True)
+class _Seat:
+    priority: int
+    number: int
+    want: Want = field(compare=False)
+    tried: Collection[Upstream] = field(compare=False)
+    until: float = field(compare=False)
+    decided: Decision | None = field(compare=False)
+
+
+class RetryBudget:
+    """How many requests may go to a second upstream: a share of all, so that an overload is not
+    made worse by requests that are computed twice.
+
+    Args:
+        share: of all requests.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._left = _RETRY_RESERVE if share else 0.0
+
+    def request(self) -> None:
+        """A request came."""
+        self._left = min(self._left + self._share, _MOST_RETRIES)
+
+    def retry(self) -> bool:
+        """Whether one may move now, which is counted."""
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Admission:
+    """Gives requests their places.
+
+    Args:
+        classes: what holds for each class.
+        pools: the upstreams of a model that may be asked for, in pools; read at each request.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, ClassRules],
+        pools: Callable[[str], Iterable[Collection[Upstream]]],
+    ) -> None:
+        self._classes = classes
+        self._pools = pools
+        #: By model, those who wait, the first at the top; without a decision, one that has left.
+        self._seats: dict[str, list[_Seat]] = {}
+        self._waiting: dict[str, int] = {}
+        self._numbers = count()
+
+    def waiting(self, request_class: str) -> int:
+        """How many requests of a class wait."""
+        return self._waiting.get(request_class, 0)
+
+    def ask(
+        self, want: Want, now: float, decided: Decision, tried: Collection[Upstream] = ()
+    ) -> Callable[[], None]:
+        """Find a place for a request.
+
+        Args:
+            want: the request.
+            now: the time.
+            decided: called once with the place, or with why there is none; perhaps at once.
+            tried: upstreams that have had the request.
+
+        Returns:
+            What takes it back while nothing is decided: the client has left.
+        """
+        rules = self._classes[want.request_class]
+        seats = self._seats.get(want.model)
+        # Those who wait go first, unless they are less urgent.
+        behind = seats is not None and seats[0].priority <= want.priority
+        found = Refused(Reason.FULL) if behind else self._place(want, now, tried)
+        if isinstance(found, Lease) or found.reason is not Reason.FULL:
+            decided(found)
+            return _nothing
+        if not rules.wait or self.waiting(want.request_class) >= rules.waiting:
+            decided(found)
+            return _nothing
+        seat = _Seat(want.priority, next(self._numbers), want, tried, now + rules.wait, decided)
+        heapq.heappush(self._seats.setdefault(want.model, []), seat)
+        self._waiting[want.request_class] = self.waiting(want.request_class) + 1
+        return lambda: self._leave(seat)
+
+    def pump(self, now: float) -> None:
+        """Give places that have become free to those who wait."""
+        for model, seats in tuple(self._seats.items()):
+            passed_over: list[_Seat] = []
+            while seats:
+                seat = heapq.heappop(seats)
+                if seat.decided is None:
+                    continue
+                found = self._place(seat.want, now, seat.tried)
+                if isinstance(found, Lease) or found.reason is not Reason.FULL:
+                    self._decide(seat, found)
+                    continue
+                passed_over.append(seat)
+                # For one that moves there are fewer places than for those behind it.
+                if not seat.tried:
+                    break
+            for seat in passed_over:
+                heapq.heappush(seats, seat)
+            if not seats:
+                del self._seats[model]
+
+    def expire(self, now: float) -> None:
+        """Refuse those who have waited for as long as they may."""
+        for seats in tuple(self._seats.values()):
+            for seat in tuple(seats):
+                if now >= seat.until:
+                    self._decide(seat, Refused(Reason.WAITED))
+        self.pump(now)
+
+    def _decide(self, seat: _Seat, found: Lease | Refused) -> None:
+        decided = seat.decided
+        self._leave(seat)
+        if decided is not None:
+            decided(found)
+
+    def _leave(self, seat: _Seat) -> None:
+        if seat.decided is not None:
+            seat.decided = None
+            self._waiting[seat.want.request_class] -= 1
+
+    def _place(self, want: Want, now: float, tried: Collection[Upstream]) -> Lease | Refused:
+        """A place in the first pool that has one: with an upstream that is in time, before one that
+        is slow; of several with the one that has most room."""
+        limits = self._classes[want.request_class].limits
+        slow: tuple[float, int, Upstream] | None = None
+        reasons: dict[Reason, float | None] = {}
+        for pool, upstreams in enumerate(self._pools(want.model)):
+            best: tuple[float, int, Upstream] | None = None
+            for each in upstreams:
+                if each in tried:
+                    continue
+                reason = each.refusal(want, limits, now)
+                if reason is not None:
+                    reasons[reason] = max(reasons.get(reason) or 0.0, each.ends or 0.0) or None
+                    continue
+                used = (each.in_flight / each.limit.value, pool, each)
+                if each.pace(want, limits, now) is Pace.SLOW:
+                    slow = used if slow is None else slow
+                elif best is None or used[0] < best[0]:
+                    best = used
+            if best is not None:
+                return self._lease(want, best, now)
+        if slow is not None:
+            return self._lease(want, slow, now)
+        for reason in _MOST_HOPEFUL:
+            if reason in reasons:
+                return Refused(reason, reasons[reason] if reason is Reason.RUN_ENDS else None)
+        return Refused(Reason.NO_UPSTREAM)
+
+    def _lease(self, want: Want, place: tuple[float, int, Upstream], now: float) -> Lease:
+        _, pool, upstream = place
+        upstream.in_flight += 1
+        upstream.limit.reached |= upstream.in_flight >= upstream.limit.value
+        number = upstream.breakers[want.request_class].begin(now)
+        return Lease(upstream, pool, want, self, number)
+
+
+#: Of several reasons the one that passes soonest is said.
+_MOST_HOPEFUL = (
+    Reason.FULL,
+    Reason.KV_CACHE,
+    Reason.SLOW,
+    Reason.RUN_ENDS,
+    Reason.DRAINING,
+    Reason.NO_UPSTREAM,
+)
+
+
+def _nothing() -> None:
+    """Takes back what was decided already."""

@@ -1,0 +1,377 @@
+"""What a gateway is told: where it listens, what is behind it, and whom it serves, how."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tpuflex.duration import Duration
+from tpuflex.errors import Finding
+from tpuflex.settings.base import Frozen, Remedy, bounded
+
+Name = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$"),
+    Remedy("Write at most 40 lower-case letters, digits, - and _."),
+]
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,95}$")]
+Url = Annotated[
+    str,
+    Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?$", max_length=300),
+    Remedy("Write a base URL such as https://api.example.com/v1, without a key in it."),
+]
+Digest = Annotated[
+    str,
+    Field(pattern=r"^[0-9a-f]{64}$"),
+    Remedy("Write the 64 digits that `tpuflex gateway key` prints."),
+]
+Seconds = Annotated[float, Field(gt=0, le=3600)]
+Count = Annotated[int, Field(ge=1, le=10**12)]
+Usd = Annotated[Decimal, Field(gt=0, le=1_000_000)]
+Wait = Annotated[Duration, bounded(most=(timedelta(minutes=10), "clients wait"))]
+
+
+class InFlightBand(Frozen):
+    """Between which numbers the limit of requests in flight moves."""
+
+    least: int = Field(ge=1, le=65_536)
+    """It is never below this."""
+
+    most: int = Field(ge=1, le=65_536)
+    """It is never above this."""
+
+
+class UpstreamSettings(Frozen):
+    """One server behind the gateway: a stack, or a URL that answers as OpenAI's API does."""
+
+    stack: Name | None = None
+    """A stack of this project: each of its slices that serves, wherever it is."""
+
+    url: Url | None = None
+    """Base URL of any server with OpenAI's API, up to `/v1`."""
+
+    model: ModelName | None = None
+    """The model that the server at `url` is asked for."""
+
+    key_file: str | None = Field(default=None, min_length=1, max_length=1000)
+    """File with the API key for `url`, which nobody else may read; relative to this file."""
+
+    in_flight: InFlightBand | None = None
+    """Between which numbers the limit of requests in flight moves, by the second. By default, for a
+    stack, from the sequences of full length that its KV cache holds to `max_num_seqs`; for a URL
+    from 1 to 256."""
+
+    priority_scheduling: bool = False
+    """Whether the server at `url` was started with `--scheduling-policy priority`, so that it is
+    given the priorities of classes. Of a stack it is known."""
+
+    usd_per_million_prompt: Usd | None = None
+    """US dollars for a million tokens of prompts, for the limits of clients in dollars."""
+
+    usd_per_million_generated: Usd | None = None
+    """US dollars for a million generated tokens."""
+
+
+class FirstTokenSettings(Frozen):
+    """How long the first token, of content or of reasoning, may take once an upstream has the
+    request: time in the gateway's own waiting room does not count."""
+
+    slow: Seconds = 1.5
+    """Where the 95th percentile is above this, in seconds, requests go to the next pool."""
+
+    very_slow: Seconds = 2.0
+    """Where it is above this everywhere, requests are refused with 503."""
+
+    learn: bool = False
+    """Whether both limits follow from what the endpoint's own histogram shows: 1.5 and 2 times its
+    95th percentile, where that is more than what is written."""
+
+    limit: Seconds = 30.0
+    """After so many seconds without a first token, the one request goes to another upstream."""
+
+
+class SamplingSettings(Frozen):
+    """Parameters of sampling for requests that do not say them."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """Temperature."""
+
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    """Share of the probability that is sampled from."""
+
+    max_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    """Most tokens of an answer."""
+
+    enforce: bool = False
+    """Whether they replace what a request says itself. `max_tokens` is an upper bound then."""
+
+
+class ClassSettings(Frozen):
+    """How requests of one class are treated."""
+
+    priority: int = Field(default=0, ge=0, le=1000)
+    """Lower goes first, in the waiting room and in vLLM's own scheduler."""
+
+    wait: Wait = timedelta(seconds=10)
+    """How long a request may wait for room. `0s`: not at all."""
+
+    waiting: int = Field(default=256, ge=0, le=100_000)
+    """How many of them may wait."""
+
+    first_token: FirstTokenSettings = FirstTokenSettings()
+    """How long the first token may take."""
+
+    sampling: SamplingSettings = SamplingSettings()
+    """Parameters of sampling."""
+
+
+#: The classes that are there without being written.
+BUILTIN_CLASSES = {
+    "interactive": ClassSettings(),
+    "extraction": ClassSettings(sampling=SamplingSettings(temperature=0, max_tokens=256)),
+    "batch": ClassSettings(
+        priority=100,
+        wait=timedelta(minutes=2),
+        waiting=2048,
+        first_token=FirstTokenSettings(slow=20, very_slow=30, limit=120),
+    ),
+}
+
+
+class RouteSettings(Frozen):
+    """One model as clients ask for it."""
+
+    pools: tuple[tuple[Name, ...], ...] = Field(min_length=1, max_length=8)
+    """Upstreams, in pools: the next pool is used where the one before cannot take a request."""
+
+    request_class: Name | None = None
+    """Class of requests for it, whichever client asks. By default the client's."""
+
+    cache: bool = False
+    """Whether identical requests of one client at temperature 0, which are not streamed, get the
+    answer that was given before."""
+
+
+class ClientLimits(Frozen):
+    """What a client may use; nothing where nothing is written is limited."""
+
+    requests_per_minute: Count | None = None
+    """Requests in a minute of the clock."""
+
+    requests_per_day: Count | None = None
+    """Requests in a day, UTC."""
+
+    tokens_per_minute: Count | None = None
+    """Tokens, of prompts and generated, in a minute of the clock."""
+
+    tokens_per_day: Count | None = None
+    """Tokens in a day, UTC."""
+
+    usd_per_day: Usd | None = None
+    """US dollars in a day, UTC, by the prices of the upstreams."""
+
+
+class ClientSettings(Frozen):
+    """One client: somebody with a key of the gateway's."""
+
+    key_sha256: Digest
+    """SHA-256 of its key, as `tpuflex gateway key` prints it. The key itself is written nowhere."""
+
+    request_class: Name = "interactive"
+    """Class of its requests."""
+
+    models: tuple[ModelName, ...] | None = None
+    """The models that it may ask for; by default all."""
+
+    limits: ClientLimits = ClientLimits()
+    """What it may use."""
+
+
+class RequestLimits(Frozen):
+    """What one request may be."""
+
+    body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024)
+    """Most bytes of its body."""
+
+    n: int = Field(default=4, ge=1, le=128)
+    """Most answers that it asks for."""
+
+    max_tokens: int = Field(default=32_768, ge=1, le=10_000_000)
+    """Most tokens that it asks for."""
+
+
+class TlsSettings(Frozen):
+    """Files, in PEM, with which the gateway talks TLS; relative to this file."""
+
+    certificate_file: str = Field(min_length=1, max_length=1000)
+    """The certificate, and those that it was signed with."""
+
+    key_file: str = Field(min_length=1, max_length=1000)
+    """Its key, which nobody else may read."""
+
+
+class BudgetStore(Frozen):
+    """Where what clients have used is counted, when several gateways run."""
+
+    url: Annotated[
+        str,
+        Field(pattern=r"^(?:redis|rediss|valkey)://[A-Za-z0-9.:\[\]-]+(?:/[0-9]{1,2})?$"),
+        Remedy("Write redis://HOST:PORT, without a password: that belongs in password_file."),
+    ]
+    """Redis or Valkey; `rediss://` talks TLS."""
+
+    password_file: str | None = Field(default=None, min_length=1, max_length=1000)
+    """File with its password, which nobody else may read; relative to this file."""
+
+
+class GatewaySettings(Frozen):
+    """A gateway: one address in front of endpoints."""
+
+    host: str = Field(default="127.0.0.1", max_length=45)
+    """Address to listen on."""
+
+    port: int = Field(default=8080, ge=0, le=65_535)
+    """Port to listen on; 0 is any free one."""
+
+    tls: TlsSettings | Literal["elsewhere"] | None = None
+    """Files for TLS; `elsewhere` if something in front of the gateway ends TLS. Without either,
+    only an address of loopback can be listened on."""
+
+    upstreams: dict[Name, UpstreamSettings] = Field(default={}, max_length=64)
+    """What is behind it, by names of your choice. By default the stack alone."""
+
+    models: dict[ModelName, RouteSettings] = Field(default={}, max_length=256)
+    """Models as clients ask for them. By default those of the upstreams, by their names there."""
+
+    classes: dict[Name, ClassSettings] = Field(default={}, max_length=64)
+    """Classes of requests, beside `interactive`, `extraction` and `batch`, which can be written
+    again."""
+
+    clients: dict[Name, ClientSettings] = Field(default={}, max_length=10_000)
+    """Who may ask. Without any, a key for this run is written to a file."""
+
+    budgets: BudgetStore | None = None
+    """Where what clients have used is counted; by default in memory, for this run."""
+
+    requests: RequestLimits = RequestLimits()
+    """What one request may be."""
+
+    kv_use: float = Field(default=0.85, gt=0, le=1)
+    """An upstream with more of its KV cache in use gets no new request."""
+
+    retry_share: float = Field(default=0.2, ge=0, le=1)
+    """How many requests, of all, may go to a second upstream."""
+
+    @property
+    def all_classes(self) -> dict[str, ClassSettings]:
+        """The classes by name, with those that are there without being written."""
+        return {**BUILTIN_CLASSES, **self.classes}
+
+
+def gateway_findings(gateway: GatewaySettings, key: str) -> Iterator[Finding]:
+    """What cannot be honoured together; ``key`` is the section's, empty for a file of its own."""
+    at = f"{key}." if key else ""
+    yield from _address_findings(gateway, at)
+    for name, upstream in gateway.upstreams.items():
+        yield from _upstream_findings(upstream, f"{at}upstreams.{name}")
+    classes = gateway.all_classes
+    for name, rules in gateway.classes.items():
+        token = rules.first_token
+        if token.slow > token.very_slow or token.very_slow > token.limit:
+            yield Finding(
+                f"{at}classes.{name}.first_token",
+                f"slow ({token.slow:g} s), very_slow ({token.very_slow:g} s) and limit"
+                f" ({token.limit:g} s) are not in this order",
+                "Write no less for each than for the one before.",
+            )
+    for name, route in gateway.models.items():
+        place = f"{at}models.{name}"
+        if route.request_class is not None and route.request_class not in classes:
+            yield _unknown(f"{place}.request_class", route.request_class, classes)
+        placed = [each for pool in route.pools for each in pool]
+        for each in dict.fromkeys(placed):
+            if each not in gateway.upstreams:
+                yield _unknown(f"{place}.pools", each, gateway.upstreams)
+            elif placed.count(each) > 1:
+                yield Finding(f"{place}.pools", f"{each} stands there twice", "Write it once.")
+        if not all(route.pools):
+            yield Finding(f"{place}.pools", "a pool is empty", "Remove it.")
+    digests: dict[str, str] = {}
+    for name, client in gateway.clients.items():
+        place = f"{at}clients.{name}"
+        if client.request_class not in classes:
+            yield _unknown(f"{place}.request_class", client.request_class, classes)
+        if gateway.models:
+            for each in client.models or ():
+                if each not in gateway.models:
+                    yield _unknown(f"{place}.models", each, gateway.models)
+        if (other := digests.setdefault(client.key_sha256, name)) != name:
+            yield Finding(
+                f"{place}.key_sha256", f"{other} has the same key", "Make one for each of them."
+            )
+        if client.limits.usd_per_day is not None:
+            yield from _price_findings(gateway, f"{place}.limits.usd_per_day", at)
+
+
+def _address_findings(gateway: GatewaySettings, at: str) -> Iterator[Finding]:
+    try:
+        loopback = ipaddress.ip_address(gateway.host).is_loopback
+    except ValueError:
+        yield Finding(
+            f"{at}host", f"{gateway.host!r} is no IP address", "Write one, such as 127.0.0.1."
+        )
+        return
+    if not loopback and gateway.tls is None:
+        yield Finding(
+            f"{at}host",
+            f"keys and prompts would go over the network to {gateway.host} in clear",
+            "Write tls.certificate_file and tls.key_file; or tls: elsewhere, if something in front"
+            " of the gateway ends TLS.",
+        )
+
+
+def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Finding]:
+    if (upstream.stack is None) == (upstream.url is None):
+        both = "both are there" if upstream.url is not None else "neither is there"
+        yield Finding(place, f"it is a stack or a url, and {both}", "Write one of them.")
+    elif upstream.url is not None and upstream.model is None:
+        yield Finding(f"{place}.model", "is missing", "Write the name of its model there.")
+    elif upstream.stack is not None:
+        for name in ("model", "key_file"):
+            if getattr(upstream, name) is not None:
+                yield Finding(f"{place}.{name}", "a stack has its own", "Remove it.")
+        if upstream.priority_scheduling:
+            yield Finding(f"{place}.priority_scheduling", "of a stack it is known", "Remove it.")
+    prices = (upstream.usd_per_million_prompt, upstream.usd_per_million_generated)
+    if (prices[0] is None) != (prices[1] is None):
+        yield Finding(place, "it has one of its two prices", "Write both, or neither.")
+    band = upstream.in_flight
+    if band is not None and band.least > band.most:
+        yield Finding(
+            f"{place}.in_flight",
+            f"least ({band.least}) is more than most ({band.most})",
+            "Write no more than most.",
+        )
+
+
+def _price_findings(gateway: GatewaySettings, place: str, at: str) -> Iterator[Finding]:
+    unpriced = [
+        name for name, each in gateway.upstreams.items() if each.usd_per_million_generated is None
+    ]
+    if unpriced or not gateway.upstreams:
+        name = unpriced[0] if unpriced else "NAME"
+        yield Finding(
+            place,
+            "what a request costs is not known: an upstream has no price",
+            f"Write usd_per_million_prompt and usd_per_million_generated to {at}upstreams.{name}.",
+        )
+
+
+def _unknown(place: str, name: str, known: Mapping[str, object]) -> Finding:
+    names = ", ".join(known) or "there is none"
+    return Finding(place, f"{name} is not there: {names}", "Write one of these names.")
