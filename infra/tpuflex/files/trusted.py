@@ -90,6 +90,47 @@ def write_private(path: Path, content: str | bytes) -> None:
     _replace(path, content, 0o600)
 
 
+#: Bytes of a file of which each is a secret.
+_SECRET_BYTES = 64 * 1024
+
+
+def read_private(path: Path) -> str:
+    """The text of a file that has a secret, which nobody but this user may read.
+
+    Raises:
+        AccessError: it cannot be read, others can read it, or it is no such file.
+    """
+    try:
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno())
+            content = file.read(_SECRET_BYTES + 1)
+    except OSError as error:
+        raise AccessError(
+            f"{path} cannot be read: {error.strerror or error}.",
+            hint="Write a file with the secret there, which nobody else may read (chmod 600).",
+        ) from error
+    if found.st_uid != os.geteuid():
+        raise AccessError(
+            f"Refused to use {path}: it belongs to {_user_name(found.st_uid)}.",
+            hint="Copy it to a file of your own.",
+        )
+    if found.st_mode & 0o077:
+        raise AccessError(
+            f"Refused to use {path}: others may read or change it (mode"
+            f" {stat.S_IMODE(found.st_mode):04o}).",
+            hint=f"Run: chmod 600 {shlex.quote(str(path))}",
+        )
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.strip() or len(content) > _SECRET_BYTES:
+        raise AccessError(
+            f"Refused to use {path}: it is empty, or no text.", hint="Write the secret to it."
+        )
+    return text
+
+
 def write_shared(path: Path, content: str | bytes) -> None:
     """Put a file with ``content`` that others may read, as the umask has it, at ``path`` in one
     step; a regular file that was there is replaced.

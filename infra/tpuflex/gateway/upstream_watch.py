@@ -1,0 +1,276 @@
+"""One upstream, looked at for as long as it is there: it is opened once it has completed a request,
+and asked each second how full it is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import aiohttp
+from pydantic import BaseModel, Field, ValidationError
+
+from tpuflex.errors import TpuflexError
+from tpuflex.gateway.first_token import Pace
+
+if TYPE_CHECKING:
+    from tpuflex.gateway.connection import Connection
+
+Document = TypeVar("Document", bound=BaseModel)
+
+#: Seconds from one completion to the next, while it is closed.
+AGAIN_S = 5.0
+#: Seconds from one look to the next, while it is open.
+LOOK_S = 1.0
+#: Seconds for a completion, which may wait for others there; and for all else.
+_COMPLETION_WITHIN = aiohttp.ClientTimeout(total=30.0)
+_WITHIN = aiohttp.ClientTimeout(total=2.0)
+#: Bytes of an answer that are read. vLLM 0.32 sends 60 KiB of metrics.
+_MOST_BYTES = 4 * 1024 * 1024
+
+_METRICS = re.compile(
+    rb"^vllm:(kv_cache_usage_perc|gpu_cache_usage_perc|num_requests_waiting)"
+    rb"(?:\{[^\n]*\})? ([0-9.e+-]{1,30})$",
+    re.MULTILINE,
+)
+
+
+class _Usage(BaseModel):
+    completion_tokens: Annotated[int, Field(ge=1)]
+
+
+class _Completed(BaseModel):
+    """The part of a completion, of text or of a chat, that shows that a token was made."""
+
+    choices: list[dict[str, object]] = Field(min_length=1)
+    usage: _Usage
+
+
+class _Model(BaseModel):
+    id: str
+    max_model_len: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+
+class _Models(BaseModel):
+    data: list[_Model]
+
+
+class _Guard(BaseModel):
+    closed: bool
+
+
+class _UnfitError(Exception):
+    """An upstream cannot be opened; says why."""
+
+
+class UpstreamWatch:
+    """Watches an upstream.
+
+    Args:
+        connection: how it is asked.
+        key: reads its API key, in a thread; empty for none.
+        report: receives a line when it opens and closes.
+        now: a monotonic clock, in seconds.
+        pause: waits so many seconds.
+        guarded: whether tpuflex's guard is before it, which says whether it drains.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        key: Callable[[], str],
+        report: Callable[[str], None],
+        now: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]],
+        *,
+        guarded: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.upstream = connection.upstream
+        #: Set when it was asked for a completion for the first time.
+        self.asked = asyncio.Event()
+        self._key, self._report, self._now, self._pause = key, report, now, pause
+        self._guarded = guarded
+        self._has_metrics = True
+        self._gone = False
+        self._why = ""
+        self._suspected = asyncio.Event()
+
+    async def run(self) -> None:
+        """Watch it until it is :meth:`gone` and all that it has in flight has ended; then its
+        connections are closed."""
+        try:
+            while not self._gone or self.upstream.in_flight:
+                self._suspected.clear()
+                await self.look()
+                await self._wait(LOOK_S if self.upstream.open else AGAIN_S)
+        finally:
+            self.asked.set()
+            self.upstream.open = False
+            await self.connection.session.close()
+
+    def gone(self) -> None:
+        """It is there no more; what it has in flight may end."""
+        self._gone = True
+        self.upstream.draining = True
+        self._suspected.set()
+
+    def suspect(self, why: str) -> None:
+        """It has failed: it is closed until it completes a request."""
+        if self.upstream.open and not self._gone:
+            self._close(why)
+            self._suspected.set()
+
+    async def look(self) -> None:
+        """Ask it for a completion, if it is closed; else how full it is."""
+        if self._gone:
+            return
+        if self.upstream.open:
+            await self._ask_how_full()
+        else:
+            await self._admit()
+            self.asked.set()
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait so long, or until it is suspected."""
+        waits = [
+            asyncio.ensure_future(self._pause(seconds)),
+            asyncio.ensure_future(self._suspected.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    async def _admit(self) -> None:
+        try:
+            key = (await asyncio.to_thread(self._key)).strip()
+            self.connection.headers = {"Authorization": f"Bearer {key}"} if key else {}
+            await self._complete()
+            self.connection.max_model_len = await self._max_model_len()
+        except (_UnfitError, TpuflexError) as error:
+            self._say_closed(str(error))
+        except (aiohttp.ClientError, OSError) as error:
+            self._say_closed(_words(error))
+        else:
+            self._has_metrics = True
+            self._why = ""
+            self.upstream.open = True
+            self._report(f"{self.upstream.name} is open: {self.upstream.model} has answered.")
+
+    async def _complete(self) -> None:
+        """Have it complete one token.
+
+        Raises:
+            _UnfitError: it does not.
+            aiohttp.ClientError, TimeoutError: it does not answer.
+        """
+        ask = {"model": self.upstream.model, "max_tokens": 1, "temperature": 0}
+        code, body = await self._post("/completions", {**ask, "prompt": "Hello"})
+        # A model with a chat template completes text, too, unless its server has no such route.
+        if code in (400, 404, 405, 501):
+            chat = {**ask, "messages": [{"role": "user", "content": "Hello"}]}
+            code, body = await self._post("/chat/completions", chat)
+        if code in (401, 403):
+            raise _UnfitError("it refuses its key")
+        if code != 200:
+            raise _UnfitError(f"a completion was answered with {code}")
+        if _read(_Completed, body) is None:
+            raise _UnfitError("a completion was answered without a token")
+
+    async def _post(self, path: str, document: dict[str, object]) -> tuple[int, bytes]:
+        asked = self.connection.request("POST", path, json=document, timeout=_COMPLETION_WITHIN)
+        async with asked as response:
+            return response.status, await _body(response)
+
+    async def _max_model_len(self) -> int | None:
+        """Tokens of its longest sequence; None where it does not say."""
+        async with self.connection.request("GET", "/models", timeout=_WITHIN) as response:
+            models = _read(_Models, await _body(response)) if response.status == 200 else None
+        for each in models.data if models is not None else ():
+            if each.id == self.upstream.model:
+                return each.max_model_len
+        return None
+
+    async def _ask_how_full(self) -> None:
+        upstream = self.upstream
+        try:
+            if self._guarded:
+                await self._ask_the_guard()
+            if self._has_metrics:
+                await self._read_metrics()
+        except TimeoutError:
+            pass  # it is busy: what it said last may still hold
+        except (aiohttp.ClientError, OSError) as error:
+            self.suspect(_words(error))
+        now = self._now()
+        late = any(each.pace(now) > Pace.NORMAL for each in upstream.breakers.values())
+        upstream.limit.second(now, late=late, waiting=upstream.waiting)
+
+    async def _ask_the_guard(self) -> None:
+        async with self.connection.root("/tpuflex/requests", timeout=_WITHIN) as response:
+            said = _read(_Guard, await _body(response)) if response.status == 200 else None
+        if said is not None and not self._gone:
+            self.upstream.draining = said.closed
+
+    async def _read_metrics(self) -> None:
+        async with self.connection.root("/metrics", timeout=_WITHIN) as response:
+            # One that has none, or for others, will have none later.
+            self._has_metrics = response.status == 200 or response.status >= 500
+            if response.status != 200:
+                return
+            text = await _body(response)
+        kv_use, waiting = 0.0, 0.0
+        for name, value in _METRICS.findall(text):
+            number = _number(value)
+            if name == b"num_requests_waiting":
+                waiting += number  # of several engines
+            else:
+                kv_use = max(kv_use, number)
+        self.upstream.kv_use, self.upstream.waiting = kv_use, int(waiting)
+
+    def _close(self, why: str) -> None:
+        self.upstream.open = False
+        self.upstream.kv_use, self.upstream.waiting = 0.0, 0
+        self._say_closed(why)
+
+    def _say_closed(self, why: str) -> None:
+        """Say why it is closed, once for each reason."""
+        if why != self._why:
+            self._why = why
+            self._report(f"{self.upstream.name} is closed: {why}. It is asked again soon.")
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not answer in time"
+    return str(error) or type(error).__name__
+
+
+def _number(text: bytes) -> float:
+    """A count or share; 0 for what is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return 0.0
+    return number if 0 <= number <= 2**53 else 0.0
+
+
+def _read(kind: type[Document], body: bytes) -> Document | None:
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """The body, up to so many bytes as are read."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > _MOST_BYTES:
+            response.close()
+            break
+    return bytes(body)

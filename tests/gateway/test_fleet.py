@@ -1,0 +1,316 @@
+"""Upstreams by URL: when they get requests, and what is known of them. Real servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import aiohttp
+import pytest
+
+from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, UpstreamServer, metrics
+from tests.security.certificates import certificate
+from tests.security.strangers import needs_second_uid, start_as_stranger
+from tpuflex.gateway.connection import open_session
+from tpuflex.gateway.first_token import FirstTokenLimits
+from tpuflex.gateway.fleet import Fleet
+from tpuflex.gateway.upstream import Reason, Upstream, Want
+from tpuflex.settings.gateway import GatewaySettings
+
+LIMITS = FirstTokenLimits(1.5, 2.0)
+
+
+def no_stack(_stack: object) -> NoReturn:
+    raise AssertionError
+
+
+@dataclass
+class Clock:
+    """Time that moves when a test says so."""
+
+    time: float = 0.0
+    _waits: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
+
+    async def pause(self, seconds: float) -> None:
+        wait = (self.time + seconds, asyncio.get_running_loop().create_future())
+        self._waits.append(wait)
+        try:
+            await wait[1]
+        finally:
+            self._waits.remove(wait)
+
+    async def move(self, seconds: float) -> None:
+        """Let so much time pass, once somebody waits for it."""
+        await until(lambda: bool(self._waits))
+        self.time += seconds
+        for end, future in tuple(self._waits):
+            if end <= self.time and not future.done():
+                future.set_result(None)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Until what other tasks and threads do has come so far; the test's own limit ends it."""
+    while not is_so():  # noqa: ASYNC110 - whatever it is, it has no event
+        await asyncio.sleep(0.001)
+
+
+async def until_limit(upstream: Upstream, value: int) -> None:
+    await until(lambda: upstream.limit.value == value)
+
+
+@dataclass
+class Running:
+    """A fleet that runs."""
+
+    fleet: Fleet
+    clock: Clock
+    lines: list[str]
+
+    def one(self, model: str = MODEL) -> Upstream:
+        ((upstream,),) = self.fleet.pools(model)
+        return upstream
+
+
+@asynccontextmanager
+async def fleet(files: Path, **settings: Any) -> AsyncIterator[Running]:
+    clock, lines = Clock(), list[str]()
+    found = Fleet(
+        GatewaySettings.model_validate(settings),
+        {},
+        no_stack,
+        files=files,
+        report=lambda line: lines.append(str(line)),
+        now=lambda: clock.time,
+        pause=clock.pause,
+    )
+    task = asyncio.create_task(found.run())
+    try:
+        await found.settled()
+        yield Running(found, clock, lines)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def upstream(server: UpstreamServer, files: Path, **more: Any) -> dict[str, Any]:
+    """The settings of an upstream, with a file that has its key."""
+    key = files / "upstream.key"
+    key.write_text(f"{KEY}\n")
+    key.chmod(0o600)
+    return {"url": server.url, "model": MODEL, "key_file": key.name, **more}
+
+
+async def test_it_opens_once_it_has_completed_a_token(tmp_path: Path) -> None:
+    """Its key, length and prices are known then."""
+    async with UpstreamServer().running() as server:
+        prices = {"usd_per_million_prompt": "0.25", "usd_per_million_generated": 2}
+        one = upstream(server, tmp_path, **prices)
+        async with fleet(tmp_path, upstreams={"a": one}) as running:
+            there = running.one()
+            connection = running.fleet.connection(there)
+
+            assert there.open
+            assert (there.limit.least, there.limit.most) == (1, 256)
+            assert connection.max_model_len == 512
+            assert (connection.prompt_usd_micros, connection.generated_usd_micros) == (0.25, 2)
+            assert server.documents[0]["max_tokens"] == 1
+            assert running.lines == [f"a is open: {MODEL} has answered."]
+            assert KEY not in repr(connection)
+
+
+async def test_one_that_only_chats(tmp_path: Path) -> None:
+    """It is asked for a chat."""
+    async with UpstreamServer().running() as server:
+        server.answers = {"/v1/chat/completions": [COMPLETED]}
+        async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+            assert running.one().open
+            assert running.fleet.connection(running.one()).max_model_len is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (503, "a completion was answered with 503"),
+        (302, "a completion was answered with 302"),
+        (401, "it refuses its key"),
+        ("{}", "a completion was answered without a token"),
+        (COMPLETED.replace('tokens": 1', 'tokens": 0'), "without a token"),
+        (f"{' ' * 5_000_000}{COMPLETED}", "without a token"),
+    ],
+)
+async def test_it_stays_closed_until_it_completes(
+    tmp_path: Path, answer: str | int, why: str
+) -> None:
+    """It is asked again after 5 seconds; the reason is said once."""
+    async with UpstreamServer().running() as server:
+        server.answers["/v1/completions"] = [answer, answer, COMPLETED]
+        async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+            assert not running.one().open
+            await running.clock.move(5)
+            await until(lambda: len(server.documents) == 2)
+            await running.clock.move(4)
+            assert len(running.lines) == 1
+            assert why in running.lines[0]
+            await running.clock.move(1)
+            await until(lambda: running.one().open)
+
+
+async def test_a_key_file_that_others_may_read(tmp_path: Path) -> None:
+    """Nothing is sent with it; once that is mended, it opens."""
+    async with UpstreamServer().running() as server:
+        one = upstream(server, tmp_path)
+        key = tmp_path / one["key_file"]
+        key.chmod(0o644)
+        async with fleet(tmp_path, upstreams={"a": one}) as running:
+            assert server.asked == []
+            assert "others may read or change it (mode 0644)" in running.lines[0]
+            key.chmod(0o600)
+            await running.clock.move(5)
+            await until(lambda: running.one().open)
+
+
+async def test_one_that_fails_is_closed_until_it_completes(tmp_path: Path) -> None:
+    """What the relay sees counts at once, and a completion is asked for at once."""
+    async with (
+        UpstreamServer().running() as server,
+        fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
+    ):
+        server.answers["/v1/completions"] = [500, COMPLETED]
+        there = running.one()
+        running.fleet.suspect(there, "it answered with 500")
+
+        assert there.refusal(Want(MODEL, "interactive", 0, 1), LIMITS, 0) is Reason.NO_UPSTREAM
+        await until(lambda: len(server.documents) == 2)
+        assert not there.open
+        await running.clock.move(5)
+        await until(lambda: there.open)
+
+
+async def test_how_full_it_is(tmp_path: Path) -> None:
+    """Each second it says so; the limit of requests in flight follows."""
+    async with UpstreamServer().running() as server:
+        one = upstream(server, tmp_path, in_flight={"least": 4, "most": 64})
+        async with fleet(tmp_path, upstreams={"a": one}) as running:
+            there = running.one()
+            there.limit.reached = True
+            await running.clock.move(1)
+            await until_limit(there, 6)
+
+            server.answers["/metrics"] = [metrics(kv_use=0.9, waiting=3)]
+            await running.clock.move(1)
+            await until_limit(there, 4)
+
+            assert (there.kv_use, there.waiting) == (0.9, 3)
+            assert there.refusal(Want(MODEL, "interactive", 0, 1), LIMITS, 2) is Reason.KV_CACHE
+
+
+async def test_one_with_late_first_tokens(tmp_path: Path) -> None:
+    """Its limit falls."""
+    async with UpstreamServer().running() as server:
+        one = upstream(server, tmp_path, in_flight={"least": 4, "most": 64})
+        async with fleet(tmp_path, upstreams={"a": one}) as running:
+            there = running.one()
+            there.limit.value = 40
+            breaker = there.breaker("interactive", LIMITS)
+            for number in [breaker.begin(0) for _ in range(20)]:
+                breaker.first_token(number, 1.9)
+            await running.clock.move(1)
+            await until_limit(there, 30)
+
+
+async def test_one_without_metrics(tmp_path: Path) -> None:
+    """It is not asked for them again, and its limit moves all the same."""
+    async with UpstreamServer().running() as server:
+        del server.answers["/metrics"]
+        async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+            for limit in (9, 17, 25):
+                running.one().limit.reached = True
+                await running.clock.move(1)
+                await until_limit(running.one(), limit)
+
+            assert server.asked.count("/metrics") == 1
+
+
+async def test_one_that_is_gone_is_noticed_without_a_request(tmp_path: Path) -> None:
+    """The question how full it is finds nobody."""
+    async with (
+        UpstreamServer().running() as server,
+        fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
+    ):
+        await server.stop()
+        await running.clock.move(1)
+        await until(lambda: not running.one().open)
+
+        assert "a is closed: Cannot connect" in running.lines[-1]
+
+
+async def test_models_and_pools(tmp_path: Path) -> None:
+    """Without models in the settings, each is called as at its upstreams, which are one pool."""
+    async with UpstreamServer().running() as server:
+        one = upstream(server, tmp_path)
+        several = {"a": one, "b": one, "c": {**one, "model": "other"}}
+        async with fleet(tmp_path, upstreams=several) as running:
+            assert running.fleet.models() == (MODEL, "other")
+            assert [[each.name for each in pool] for pool in running.fleet.pools(MODEL)] == [
+                ["a", "b"]
+            ]
+            assert list(running.fleet.pools("unknown")) == []
+
+        models = {"fast": {"pools": [["a"], ["c", "b"]], "request_class": "batch"}}
+        async with fleet(tmp_path, upstreams=several, models=models) as running:
+            assert running.fleet.models() == ("fast",)
+            assert running.fleet.request_class("fast") == "batch"
+            assert [[each.name for each in pool] for pool in running.fleet.pools("fast")] == [
+                ["a"],
+                ["c", "b"],
+            ]
+
+
+#: Listens on a free port, which it prints; then prints what it is sent.
+_LISTENER = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+connection, _ = listener.accept()
+connection.settimeout(60)
+print(connection.recv(1000))
+"""
+
+
+@needs_second_uid
+async def test_another_users_process_gets_nothing(tmp_path: Path) -> None:
+    """Where the upstream should listen, another user does: it is sent no byte, let alone the
+    key."""
+    with start_as_stranger(_LISTENER) as stranger:
+        assert stranger.stdout is not None
+        port = int(await asyncio.to_thread(stranger.stdout.readline))
+        one = upstream(UpstreamServer(url=f"http://localhost:{port}/v1"), tmp_path)
+        async with fleet(tmp_path, upstreams={"a": one}) as running:
+            assert not running.one().open
+            assert f"nothing was sent: port {port} is another user's" in running.lines[0]
+            assert await asyncio.to_thread(stranger.stdout.read) == "b''\n"
+
+
+async def test_another_certificate_gets_nothing(tmp_path: Path) -> None:
+    """Of a server that is known by its certificate, no other one is sent anything."""
+    pem, key = certificate()
+    (tmp_path / "pem").write_text(pem + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pem")
+    own = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+
+    async with UpstreamServer(key="").running(context) as server:
+        async with open_session(own) as session, session.get(f"{server.url}/models") as response:
+            assert response.status == 200
+        async with open_session("00" * 32) as session:
+            with pytest.raises(aiohttp.ServerFingerprintMismatch):
+                await session.get(f"{server.url}/models")
+
+    assert server.asked == ["/v1/models"]
