@@ -1,0 +1,250 @@
+"""What is let in: paths, headers and bodies as a client may send them. Pure: bytes in, a value out.
+
+A request is written again from what was understood of it, so an upstream never reads other bytes
+than were judged here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tpuflex.settings.gateway import RequestLimits
+
+#: Where completions are asked for.
+COMPLETIONS = ("/v1/chat/completions", "/v1/completions")
+#: Everything that there is, by method: the path as it stands in the request, with no query.
+ALLOWED = frozenset(
+    (
+        *(("POST", path) for path in COMPLETIONS),
+        ("GET", "/v1/models"),
+        ("GET", "/health"),
+        ("GET", "/metrics"),
+        ("GET", "/tpuflex/gateway"),
+    )
+)
+#: How many sequences a completion's prompts and `n` make together where nothing is said.
+_ONE = 1
+#: Tokens that vLLM and OpenAI generate for /v1/completions where nothing is said.
+_COMPLETION_TOKENS = 16
+_LONGEST_KEY = 512
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class RejectedError(Exception):
+    """A request gets an error for its answer.
+
+    Attributes:
+        status: HTTP status.
+        reason: why, for programs: `code` in the answer, and `x-tpuflex-reason`.
+        kind: `type` in the answer, as OpenAI has it.
+        retry_after: seconds after which it may be tried again; None if that does not help.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        reason: str,
+        *,
+        kind: str = "invalid_request_error",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.kind = kind
+        self.retry_after = retry_after
+
+    @property
+    def body(self) -> bytes:
+        """The answer, in OpenAI's form."""
+        return error_body(str(self), self.kind, self.reason)
+
+
+def error_body(message: str, kind: str, reason: str) -> bytes:
+    """An error in OpenAI's form."""
+    error = {"message": message, "type": kind, "param": None, "code": reason}
+    return json.dumps({"error": error}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A completion that is asked for.
+
+    Attributes:
+        path: where, one of :data:`COMPLETIONS`.
+        model: the model as the client calls it.
+        document: the body.
+        stream: whether the answer is streamed.
+        wants_usage: whether the client asked for the usage at the end of the stream.
+        n: sequences that are generated, of all prompts together.
+        prompts: how many prompts there are.
+        max_tokens: most tokens of one sequence; None if the rest of the context is meant.
+        prompt_bytes: bytes of the body, which are more than the tokens of its prompts; None where
+            they need not be, as with a picture.
+    """
+
+    path: str
+    model: str
+    document: Mapping[str, Any]
+    stream: bool
+    wants_usage: bool
+    n: int
+    prompts: int
+    max_tokens: int | None
+    prompt_bytes: int | None
+
+
+def check_path(method: str, path: str) -> None:
+    """Refuse what is not there.
+
+    Args:
+        method: as it stands in the request.
+        path: as it stands in the request, undecoded.
+
+    Raises:
+        RejectedError: 404, or 405 for another method.
+    """
+    if (method, path) in ALLOWED:
+        return
+    if any(path == each for _, each in ALLOWED):
+        raise RejectedError(405, f"{path} takes no {method}.", "method_not_allowed")
+    raise RejectedError(404, "There is no such path here.", "not_found")
+
+
+def bearer_key(authorizations: Sequence[str]) -> bytes:
+    """The key in a request's ``Authorization`` headers.
+
+    Raises:
+        RejectedError: 401: there is not exactly one, or it has no key.
+    """
+    if len(authorizations) == 1:
+        scheme, _, key = authorizations[0].partition(" ")
+        if scheme.lower() == "bearer" and 0 < len(key) <= _LONGEST_KEY:
+            return key.encode("utf-8", "surrogateescape")
+    raise unknown_key()
+
+
+def unknown_key() -> RejectedError:
+    """The answer to a key that is not known, or to none."""
+    return RejectedError(
+        401,
+        "No known API key was given: send it as `Authorization: Bearer KEY`.",
+        "invalid_api_key",
+    )
+
+
+def request_id(given: str | None) -> str:
+    """The request's name: that of the client, if it can stand in a log, else a new one."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
+    return secrets.token_hex(12)
+
+
+def read_ask(path: str, body: bytes) -> Ask:
+    """The completion that is asked for with ``body``.
+
+    Raises:
+        RejectedError: 400: it cannot be read, or says what a gateway cannot honour.
+    """
+    document = _read_object(body)
+    model = document.get("model")
+    if not isinstance(model, str) or not model:
+        _refuse("`model` is missing.")
+    stream = document.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        _refuse("`stream` is neither true nor false.")
+    options = document.get("stream_options")
+    if options is not None and not isinstance(options, dict):
+        _refuse("`stream_options` is no object.")
+    if "priority" in document:
+        _refuse("`priority` follows from the class of the client: leave it out.")
+    chat = path == COMPLETIONS[0]
+    prompts, bounded = (1, _is_text(document)) if chat else _prompts(document.get("prompt"))
+    sequences = max(_count(document, "n") or _ONE, _count(document, "best_of") or _ONE)
+    return Ask(
+        path=path,
+        model=model,
+        document=document,
+        stream=bool(stream),
+        wants_usage=bool(options and options.get("include_usage")),
+        n=prompts * sequences,
+        prompts=prompts,
+        max_tokens=_max_tokens(document, chat=chat),
+        prompt_bytes=len(body) if bounded else None,
+    )
+
+
+def check_bounds(ask: Ask, limits: RequestLimits) -> None:
+    """Refuse more answers or tokens than one request may ask for.
+
+    Raises:
+        RejectedError: 400.
+    """
+    if ask.n > limits.n:
+        _refuse(f"{ask.n} answers are asked for, and at most {limits.n} may be.")
+    if ask.max_tokens is not None and ask.max_tokens > limits.max_tokens:
+        _refuse(
+            f"{ask.max_tokens} tokens are asked for, and at most {limits.max_tokens} may be:"
+            " write less for `max_tokens`."
+        )
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body.decode(), parse_constant=_no_number)
+    except (ValueError, RecursionError):  # also what is no UTF-8, and numbers that are too long
+        _refuse("The body is no JSON that can be read.")
+    if not isinstance(document, dict):
+        _refuse("The body is no JSON object.")
+    return document
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _is_text(document: Mapping[str, Any]) -> bool:
+    """Whether all messages of a chat are text, so that they have no more tokens than bytes."""
+    messages = document.get("messages")
+    if not isinstance(messages, list):
+        return True  # the upstream says what is wrong
+    return all(
+        isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text")
+        for message in messages
+        if isinstance(message, dict) and isinstance(content := message.get("content"), list)
+        for part in content
+    )
+
+
+def _prompts(prompt: object) -> tuple[int, bool]:
+    """How many prompts there are, and whether they have no more tokens than bytes."""
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return len(prompt), True
+    return 1, prompt is not None
+
+
+def _max_tokens(document: Mapping[str, Any], *, chat: bool) -> int | None:
+    if not chat:
+        found = _count(document, "max_tokens")
+        return _COMPLETION_TOKENS if found is None else found
+    newer = _count(document, "max_completion_tokens")
+    return _count(document, "max_tokens") if newer is None else newer
+
+
+def _count(document: Mapping[str, Any], name: str) -> int | None:
+    value = document.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        _refuse(f"`{name}` is no whole number of 0 or more.")
+    return value
+
+
+def _refuse(message: str) -> NoReturn:
+    raise RejectedError(400, message, "invalid_request")

@@ -1,0 +1,47 @@
+"""How one request has ended, for the counters and the access log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A request that has ended. It has nothing of what was asked or answered.
+
+    Attributes:
+        id: its name, which the client has in ``x-request-id``.
+        client: name of the client; empty if its key is not known.
+        request_class: name of its class; empty if it was refused before that was known.
+        model: the model as the client called it; empty if it was refused before that was known.
+        upstream: name of the upstream that it had last; None if it had none.
+        pool: number of that one's pool, from 0.
+        status: of the answer; 499 if the client left before there was one.
+        reason: why it was refused or did not end well; None if it did.
+        streamed: whether the client asked for a stream.
+        moved: whether it went to a second upstream.
+        waited_s: seconds in the waiting room.
+        first_token_s: seconds to the first token from when the upstream had the request; None if
+            there was none, or the answer was not streamed.
+        seconds: from when it came until it had ended.
+        prompt_tokens: tokens of its prompt, as the upstream says; None if it did not.
+        generated_tokens: tokens that were generated.
+        cached: whether the answer was one that was given before.
+    """
+
+    id: str
+    client: str
+    request_class: str
+    model: str
+    upstream: str | None
+    pool: int | None
+    status: int
+    reason: str | None
+    streamed: bool
+    moved: bool
+    waited_s: float
+    first_token_s: float | None
+    seconds: float
+    prompt_tokens: int | None
+    generated_tokens: int | None
+    cached: bool = False
