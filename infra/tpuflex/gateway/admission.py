@@ -69,15 +69,18 @@ class Lease:
     def first_token(self, now: float) -> float:
         """The first token is there. Returns after how many seconds."""
         self._first = True
-        return self._breaker.first_token(self._number, now)
+        seconds = self._breaker.first_token(self._number, now)
+        late = self._breaker.limits.pace(seconds) is not Pace.NORMAL
+        self.upstream.limit.first_token(now, late=late)
+        return seconds
 
     def end(self, now: float) -> None:
         """The request has ended, in whichever way. A second time this does nothing."""
         if self._ended:
             return
         self._ended = True
-        if not self._first:
-            self._breaker.gone(self._number, now)
+        if not self._first and self._breaker.gone(self._number, now):
+            self.upstream.limit.first_token(now, late=True)
         self.upstream.in_flight -= 1
         self._admission.pump(now)
 

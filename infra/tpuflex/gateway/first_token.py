@@ -102,20 +102,21 @@ class FirstTokenBreaker:
             self._move_on(now)
         return seconds
 
-    def gone(self, number: int, now: float) -> None:
-        """It has ended without a first token. What it waited for that counts if it was late; else
-        it says nothing: the client left, or the upstream failed at once."""
+    def gone(self, number: int, now: float) -> bool:
+        """It has ended without a first token. That counts as a late one if it has waited so long,
+        which is returned; else it says nothing: the client left, or the upstream failed at once."""
         began = self._pending.get(number)
         if began is None:
-            return
+            return False
         if now - began > self.limits.slow:
             self.first_token(number, now)
-            return
+            return True
         del self._pending[number]
         if number in self._probes:
             self._probes.discard(number)
             if self._left is not None:
                 self._left += 1
+        return False
 
     def _move_on(self, now: float) -> None:
         while self._samples and self._samples[0][0] <= now - WINDOW_S:

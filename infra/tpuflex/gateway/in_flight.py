@@ -1,50 +1,67 @@
-"""The limit of requests in flight at one upstream: a step up each second while first tokens come in
-time and nothing waits there, a quarter down where they do not (additive increase, multiplicative
-decrease, as TCP's congestion control), inside a band."""
+"""The limit of requests in flight at one upstream: a step up while first tokens come in time and
+nothing waits there, a part down where they do not (additive increase, multiplicative decrease, as
+in TCP's congestion control), inside a band. Before it falls for the first time it doubles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: The part of the band by which the limit rises in a second, at least 1.
+from tpuflex.gateway.first_token import SHARE
+
+#: First tokens that are enough to judge, where the limit is not less, and seconds in which those
+#: that come say nothing: their requests were begun under the limit before.
+_LEAST = 20
+_SETTLE_S = 2.0
+#: The part of itself by which the limit rises, at least 1, and what is left of it when it falls.
 _STEP = 1 / 32
-_DECREASE = 0.75
-#: Seconds in which the limit stays after it was lowered: what was begun before shows for so long.
-_HOLD_S = 5.0
+_DECREASE = 0.9
 
 
 @dataclass(slots=True)
 class InFlightLimit:
-    """The limit, which is whole numbers from ``least`` to ``most``.
+    """The limit, a whole number from ``least`` to ``most``.
 
     Attributes:
         least, most: the band.
         value: the limit now.
-        reached: whether so many were in flight since the last second.
+        reached: whether so many were in flight since it was judged.
     """
 
     least: int
     most: int
     value: int = 0
     reached: bool = False
-    _held_until: float = 0.0
+    _starting: bool = True
+    _settled: float = 0.0
+    _late: int = 0
+    _seen: int = 0
 
     def __post_init__(self) -> None:
         self.value = self.value or self.least
 
-    def second(self, now: float, *, late: bool, waiting: int) -> None:
+    def first_token(self, now: float, *, late: bool) -> None:
+        """A request has its first token."""
+        if now >= self._settled:
+            self._seen += 1
+            self._late += late
+
+    def second(self, now: float, waiting: int) -> None:
         """A second has passed.
 
         Args:
             now: monotonic clock, in seconds.
-            late: whether first tokens come later than they should.
             waiting: requests that wait in the upstream's own queue.
         """
-        if late or waiting:
-            if now >= self._held_until:
-                self.value = max(self.least, int(self.value * _DECREASE))
-                self._held_until = now + _HOLD_S
-        elif self.reached and now >= self._held_until:
-            step = max(1, round((self.most - self.least) * _STEP))
-            self.value = min(self.most, self.value + step)
-        self.reached = False
+        if now < self._settled:
+            return
+        if waiting or self._late > SHARE * max(self._seen, _LEAST):
+            self._starting = False
+            self._set(now, max(self.least, min(self.value - 1, round(self.value * _DECREASE))))
+        elif self._seen >= min(_LEAST, self.value):
+            step = self.value if self._starting else max(1, round(self.value * _STEP))
+            self._set(now, min(self.most, self.value + step * self.reached))
+
+    def _set(self, now: float, value: int) -> None:
+        settle = _SETTLE_S if value != self.value else 0.0
+        self.value, self._settled = value, now + settle
+        self._seen, self._late, self.reached = 0, 0, False

@@ -1,0 +1,279 @@
+"""Which upstream gets a request, which requests wait, and which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpuflex.gateway.admission import Admission, ClassRules, Lease, Refused, RetryBudget
+from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
+from tpuflex.gateway.in_flight import InFlightLimit
+from tpuflex.gateway.upstream import Reason, Upstream, Want
+
+LIMITS = FirstTokenLimits(slow=1.5, very_slow=2.0)
+CLASSES = {
+    "interactive": ClassRules(LIMITS, wait=10, waiting=3),
+    "batch": ClassRules(LIMITS, wait=60, waiting=100),
+    "now": ClassRules(LIMITS, wait=0, waiting=3),
+}
+WANT = Want("model", "interactive", 0, 100)
+BATCH = Want("model", "batch", 100, 100)
+
+
+def upstream(name: str = "one", most: int = 2) -> Upstream:
+    return Upstream(name, f"http://{name}/v1", "model", InFlightLimit(most, most), open=True)
+
+
+class Door:
+    """Requests that ask at ``now``, and what was decided."""
+
+    def __init__(self, *pools: Collection[Upstream]) -> None:
+        self.admission = Admission(CLASSES, lambda _: pools)
+        self.now = 0.0
+        self.decided: dict[str, Lease | Refused] = {}
+
+    def ask(
+        self, name: str, want: Want = WANT, tried: Collection[Upstream] = ()
+    ) -> Callable[[], None]:
+        def decided(found: Lease | Refused) -> None:
+            assert name not in self.decided
+            self.decided[name] = found
+
+        return self.admission.ask(want, self.now, decided, tried)
+
+    def lease(self, name: str) -> Lease:
+        found = self.decided[name]
+        assert isinstance(found, Lease)
+        return found
+
+    def end(self, name: str) -> None:
+        self.lease(name).end(self.now)
+
+    def reason(self, name: str) -> Reason:
+        found = self.decided[name]
+        assert isinstance(found, Refused)
+        return found.reason
+
+    @property
+    def placed(self) -> list[str]:
+        return [name for name, found in self.decided.items() if isinstance(found, Lease)]
+
+
+def late(server: Upstream, seconds: float, request_class: str = "interactive") -> None:
+    """Its first tokens come after so many seconds."""
+    breaker = server.breaker(request_class, LIMITS)
+    for _ in range(LEAST):
+        breaker.first_token(breaker.begin(-seconds), 0)
+
+
+def test_a_request_goes_where_most_room_is() -> None:
+    """By the share of the limit that is used."""
+    small, large = upstream("small", 2), upstream("large", 4)
+    door = Door([small, large])
+
+    for name in "abcdef":
+        door.ask(name)
+
+    assert (small.in_flight, large.in_flight) == (2, 4)
+    assert [door.lease(name).upstream.name for name in "abc"] == ["small", "large", "large"]
+
+
+def test_requests_wait_and_go_by_priority() -> None:
+    """The more urgent class first, each in the order in which its requests came."""
+    door = Door([upstream(most=1)])
+    door.ask("first")
+
+    door.ask("batch 1", BATCH)
+    door.ask("1")
+    door.ask("batch 2", BATCH)
+    door.ask("2")
+    order = ["first"]
+    while len(order) < 5:
+        door.end(order[-1])
+        order.append(door.placed[-1])
+
+    assert order == ["first", "1", "2", "batch 1", "batch 2"]
+
+
+def test_an_urgent_request_does_not_pass_those_of_its_class() -> None:
+    """A place that is free goes to those who wait, where one could not be given it yet."""
+    server = upstream(most=1)
+    door = Door([server])
+    door.ask("first")
+    door.ask("waits")
+
+    server.limit.value = 2
+    door.ask("later")
+
+    assert door.placed == ["first"]
+    door.admission.pump(0)
+    assert door.placed == ["first", "waits"]
+
+
+def test_the_waiting_room_is_bounded() -> None:
+    """In number, by class, and in time."""
+    door = Door([upstream(most=1)])
+    door.ask("first")
+
+    for name in "abcd":
+        door.ask(name)
+    door.ask("not at all", replace(WANT, request_class="now"))
+    assert door.reason("d") is Reason.FULL
+    assert door.reason("not at all") is Reason.FULL
+    door.now = 10.0
+    door.admission.expire(door.now)
+    assert [door.reason(name) for name in "abc"] == [Reason.WAITED] * 3
+    door.end("first")
+    assert door.placed == ["first"]
+    assert door.admission.waiting("interactive") == 0
+
+
+def test_a_client_that_leaves_gives_up_its_seat() -> None:
+    """The next one gets the place."""
+    door = Door([upstream(most=1)])
+    door.ask("first")
+    take_back = door.ask("leaves")
+    door.ask("stays")
+
+    take_back()
+    take_back()
+    door.end("first")
+
+    assert door.placed == ["first", "stays"]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ({"open": False}, Reason.NO_UPSTREAM),
+        ({"draining": True}, Reason.DRAINING),
+        ({"kv_use": 0.86}, Reason.KV_CACHE),
+        ({"ends": 16.0, "rate": 10.0}, Reason.RUN_ENDS),
+        ({"ends": 16.0}, Reason.RUN_ENDS),
+    ],
+)
+def test_what_cannot_take_a_request_is_passed_over(what: dict[str, float], reason: Reason) -> None:
+    """For the next upstream or pool; without one the request is refused, at once."""
+    server = upstream("one")
+    for name, value in what.items():
+        setattr(server, name, value)
+    alone, second = Door([server]), Door([server], [upstream("two")])
+
+    alone.ask("a")
+    second.ask("a")
+
+    assert alone.reason("a") is reason
+    assert (second.lease("a").upstream.name, second.lease("a").pool) == ("two", 1)
+
+
+def test_an_answer_has_to_be_there_before_its_run_ends() -> None:
+    """100 tokens at 20 a second, a first token of at most 2 seconds, 5 seconds to spare."""
+    server = upstream(most=9)
+    server.ends, server.rate = 12.0, 20.0
+    door = Door([server])
+
+    door.ask("in time")
+    door.now = 0.1
+    door.ask("too late")
+
+    assert door.placed == ["in time"]
+    assert door.decided["too late"] == Refused(Reason.RUN_ENDS, ends=12.0)
+
+
+def test_slow_first_tokens_send_requests_to_the_next_pool() -> None:
+    """Of one class alone. Where there is none, the slow upstream still gets them, and a very slow
+    one does not."""
+    slow, second = upstream("slow", 9), upstream("second", 9)
+    late(slow, 1.8)
+    both, alone = Door([slow], [second]), Door([slow])
+
+    both.ask("a")
+    both.ask("batch", BATCH)
+    alone.ask("a")
+    assert both.lease("a").upstream is second
+    assert both.lease("batch").upstream is slow
+    assert alone.lease("a").upstream is slow
+    late(second, 2.5)
+    both.ask("b")
+    assert both.lease("b").upstream is slow
+    very_slow = upstream()
+    late(very_slow, 2.5)
+    door = Door([very_slow])
+    door.ask("a")
+    assert door.reason("a") is Reason.SLOW
+
+
+def test_a_request_that_moves_gets_another_upstream() -> None:
+    """It waits for one that is full, without keeping back those who wait behind it."""
+    one, two = upstream("one", 1), upstream("two", 1)
+    door = Door([one, two])
+    door.ask("a")
+    door.ask("b")
+    assert [door.lease(name).upstream for name in "ab"] == [one, two]
+
+    door.end("a")
+    door.ask("a again", tried=[one])
+    door.ask("c")
+    door.admission.pump(0)
+    assert door.lease("c").upstream is one
+    door.end("b")
+    assert door.lease("a again").upstream is two
+
+
+def test_retries_are_a_share_of_requests() -> None:
+    """Three more may move, of which a gateway that has just started has need."""
+    budget = RetryBudget(0.25)
+    for _ in range(100):
+        budget.request()
+
+    assert sum(budget.retry() for _ in range(100)) == 28
+    assert not RetryBudget(0).retry()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ask", "batch", "end", "leave", "expire", "open", "close", "limit"]),
+            st.integers(0, 30),
+        ),
+        max_size=120,
+    )
+)
+def test_every_request_is_decided_once_and_no_place_is_lost(
+    steps: list[tuple[str, int]],
+) -> None:
+    """Whatever happens in whichever order: in flight are the places that have not ended, never more
+    than the limit lets in; who waits does so because nothing is free."""
+    servers = [upstream("one", 2), upstream("two", 3)]
+    door = Door([servers[0]], [servers[1]])
+    waiting: dict[str, Callable[[], None]] = {}
+    ended: set[str] = set()
+    for number, (step, which) in enumerate(steps):
+        name = f"{number}"
+        if step in ("ask", "batch"):
+            waiting[name] = door.ask(name, BATCH if step == "batch" else WANT)
+        elif step == "end" and (open_ := [each for each in door.placed if each not in ended]):
+            ended.add(open_[which % len(open_)])
+            door.end(open_[which % len(open_)])
+        elif step == "leave" and (left := [e for e in waiting if e not in door.decided]):
+            waiting.pop(left[which % len(left)])()
+        elif step == "expire":
+            door.now += which
+            door.admission.expire(door.now)
+        elif step in ("open", "close"):
+            servers[which % 2].open = step == "open"
+            door.admission.pump(door.now)
+        elif step == "limit":
+            servers[which % 2].limit.value = 1 + which % 5
+            door.admission.pump(door.now)
+        in_flight = [e for e in door.placed if e not in ended]
+        assert sum(each.in_flight for each in servers) == len(in_flight)
+        undecided = [each for each in waiting if each not in door.decided]
+        count = sum(door.admission.waiting(each) for each in CLASSES)
+        assert len(undecided) == count
+        if count:
+            assert all(not s.open or s.in_flight >= s.limit.value for s in servers)
