@@ -12,7 +12,6 @@ import aiohttp
 from pydantic import BaseModel, Field, ValidationError
 
 from tpuflex.errors import TpuflexError
-from tpuflex.gateway.first_token import Pace
 
 if TYPE_CHECKING:
     from tpuflex.gateway.connection import Connection
@@ -205,9 +204,7 @@ class UpstreamWatch:
             pass  # it is busy: what it said last may still hold
         except (aiohttp.ClientError, OSError) as error:
             self.suspect(_words(error))
-        now = self._now()
-        late = any(each.pace(now) > Pace.NORMAL for each in upstream.breakers.values())
-        upstream.limit.second(now, late=late, waiting=upstream.waiting)
+        upstream.limit.second(self._now(), upstream.waiting)
 
     async def _ask_the_guard(self) -> None:
         async with self.connection.root("/tpuflex/requests", timeout=_WITHIN) as response:
