@@ -5,98 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import aiohttp
 import pytest
 
+from tests.gateway.running_fleet import running_fleet as fleet
+from tests.gateway.running_fleet import until, until_limit
 from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, UpstreamServer, metrics
 from tests.security.certificates import certificate
 from tests.security.strangers import needs_second_uid, start_as_stranger
 from tpuflex.gateway.connection import open_session
 from tpuflex.gateway.first_token import FirstTokenLimits
-from tpuflex.gateway.fleet import Fleet
-from tpuflex.gateway.upstream import Reason, Upstream, Want
-from tpuflex.settings.gateway import GatewaySettings
+from tpuflex.gateway.upstream import Reason, Want
 
 LIMITS = FirstTokenLimits(1.5, 2.0)
-
-
-def no_stack(_stack: object) -> NoReturn:
-    raise AssertionError
-
-
-@dataclass
-class Clock:
-    """Time that moves when a test says so."""
-
-    time: float = 0.0
-    _waits: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
-
-    async def pause(self, seconds: float) -> None:
-        wait = (self.time + seconds, asyncio.get_running_loop().create_future())
-        self._waits.append(wait)
-        try:
-            await wait[1]
-        finally:
-            self._waits.remove(wait)
-
-    async def move(self, seconds: float) -> None:
-        """Let so much time pass, once somebody waits for it."""
-        await until(lambda: bool(self._waits))
-        self.time += seconds
-        for end, future in tuple(self._waits):
-            if end <= self.time and not future.done():
-                future.set_result(None)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Until what other tasks and threads do has come so far; the test's own limit ends it."""
-    while not is_so():  # noqa: ASYNC110 - whatever it is, it has no event
-        await asyncio.sleep(0.001)
-
-
-async def until_limit(upstream: Upstream, value: int) -> None:
-    await until(lambda: upstream.limit.value == value)
-
-
-@dataclass
-class Running:
-    """A fleet that runs."""
-
-    fleet: Fleet
-    clock: Clock
-    lines: list[str]
-
-    def one(self, model: str = MODEL) -> Upstream:
-        ((upstream,),) = self.fleet.pools(model)
-        return upstream
-
-
-@asynccontextmanager
-async def fleet(files: Path, **settings: Any) -> AsyncIterator[Running]:
-    clock, lines = Clock(), list[str]()
-    found = Fleet(
-        GatewaySettings.model_validate(settings),
-        {},
-        no_stack,
-        files=files,
-        report=lambda line: lines.append(str(line)),
-        now=lambda: clock.time,
-        pause=clock.pause,
-    )
-    task = asyncio.create_task(found.run())
-    try:
-        await found.settled()
-        yield Running(found, clock, lines)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def upstream(server: UpstreamServer, files: Path, **more: Any) -> dict[str, Any]:
@@ -194,35 +118,18 @@ async def test_one_that_fails_is_closed_until_it_completes(tmp_path: Path) -> No
 
 
 async def test_how_full_it_is(tmp_path: Path) -> None:
-    """Each second it says so; the limit of requests in flight follows."""
-    async with UpstreamServer().running() as server:
-        one = upstream(server, tmp_path, in_flight={"least": 4, "most": 64})
-        async with fleet(tmp_path, upstreams={"a": one}) as running:
-            there = running.one()
-            there.limit.reached = True
-            await running.clock.move(1)
-            await until_limit(there, 6)
-
-            server.answers["/metrics"] = [metrics(kv_use=0.9, waiting=3)]
-            await running.clock.move(1)
-            await until_limit(there, 4)
-
-            assert (there.kv_use, there.waiting) == (0.9, 3)
-            assert there.refusal(Want(MODEL, "interactive", 0, 1), LIMITS, 2) is Reason.KV_CACHE
-
-
-async def test_one_with_late_first_tokens(tmp_path: Path) -> None:
-    """Its limit falls."""
+    """Each second it says so; the limit of requests in flight falls while some wait there."""
     async with UpstreamServer().running() as server:
         one = upstream(server, tmp_path, in_flight={"least": 4, "most": 64})
         async with fleet(tmp_path, upstreams={"a": one}) as running:
             there = running.one()
             there.limit.value = 40
-            breaker = there.breaker("interactive", LIMITS)
-            for number in [breaker.begin(0) for _ in range(20)]:
-                breaker.first_token(number, 1.9)
+            server.answers["/metrics"] = [metrics(kv_use=0.9, waiting=3)]
             await running.clock.move(1)
-            await until_limit(there, 30)
+            await until_limit(there, 36)
+
+            assert (there.kv_use, there.waiting) == (0.9, 3)
+            assert there.refusal(Want(MODEL, "interactive", 0, 1), LIMITS, 2) is Reason.KV_CACHE
 
 
 async def test_one_without_metrics(tmp_path: Path) -> None:
@@ -230,10 +137,13 @@ async def test_one_without_metrics(tmp_path: Path) -> None:
     async with UpstreamServer().running() as server:
         del server.answers["/metrics"]
         async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
-            for limit in (9, 17, 25):
-                running.one().limit.reached = True
-                await running.clock.move(1)
-                await until_limit(running.one(), limit)
+            there = running.one()
+            await running.clock.move(1)
+            there.limit.value = 40
+            for _ in range(2):
+                there.limit.first_token(running.clock.time, late=True)
+            await running.clock.move(1)
+            await until_limit(there, 36)
 
             assert server.asked.count("/metrics") == 1
 

@@ -57,15 +57,17 @@ class UpstreamServer:
     stop: Callable[[], Awaitable[None]] = field(init=False)
 
     @asynccontextmanager
-    async def running(self, tls: SSLContext | None = None) -> AsyncIterator[UpstreamServer]:
+    async def running(
+        self, tls: SSLContext | None = None, address: str = "127.0.0.1", port: int = 0
+    ) -> AsyncIterator[UpstreamServer]:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(application)
         await runner.setup()
         self.stop = runner.cleanup
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        site = web.TCPSite(runner, address, port, ssl_context=tls)
         await site.start()
-        self.url = f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}/v1"
+        self.url = f"http{'s' if tls else ''}://{address}:{runner.addresses[0][1]}/v1"
         try:
             yield self
         finally:

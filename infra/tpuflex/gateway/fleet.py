@@ -5,26 +5,88 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.errors import TpuflexError
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.connection import Connection, open_session
+from tpuflex.gateway.discovery import (
+    ANY_SERVER,
+    Look,
+    Place,
+    ServingSlice,
+    StackDiscovery,
+    Way,
+    has_priorities,
+    in_flight_band,
+)
 from tpuflex.gateway.in_flight import InFlightLimit
+from tpuflex.gateway.threads import in_thread
 from tpuflex.gateway.upstream import Upstream
 from tpuflex.gateway.upstream_watch import UpstreamWatch
 from tpuflex.settings.gateway import InFlightBand, UpstreamSettings
-from tpuflex.stack.progress import Report, silent
+from tpuflex.stack.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
-    from tpuflex.settings.gateway import GatewaySettings, RouteSettings
+    from tpuflex.settings.gateway import GatewaySettings
     from tpuflex.stack.connection import Connection as StackConnection
     from tpuflex.stack.stack import Stack
 
-#: Where the limit of a server moves of which nothing else is known.
-_BAND = InFlightBand(least=1, most=256)
+#: Seconds from one look at a stack's slices to the next.
+_LOOK_S = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Slice:
+    """A slice that is an upstream, or will be once there is a way to it.
+
+    Attributes:
+        found: it, as the cloud had it last.
+        watch: what watches it; None before there is a way.
+        way: the way.
+        asked: set when it was asked for a completion, or there is no way.
+        gone: whether it is there no more.
+    """
+
+    found: ServingSlice
+    watch: UpstreamWatch | None = None
+    way: Way | None = None
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: bool = False
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether its tunnel has broken."""
+        tunnelled = self.way is not None and self.way.tunnelled
+        return tunnelled and self.watch is not None and self.watch.is_refused
+
+
+@dataclass(slots=True, eq=False)
+class _StackUpstreams:
+    """A stack and the slices of it that are there.
+
+    Attributes:
+        name: its name among the upstreams.
+        settings: what they say of it.
+        stack: the stack.
+        discovery: finds its slices.
+        slices: those that are there.
+        looked: set when it was looked for them.
+        problems: what is wrong with what, which was said.
+    """
+
+    name: str
+    settings: UpstreamSettings
+    stack: Stack
+    discovery: StackDiscovery
+    slices: dict[Place, _Slice] = field(default_factory=dict)
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    problems: dict[str, str] = field(default_factory=dict)
 
 
 class Fleet:
@@ -93,7 +155,7 @@ class Fleet:
     def request_class(self, model: str) -> str | None:
         """The class of requests for a model, whichever client asks; None where it is the
         client's."""
-        route: RouteSettings | None = self._settings.models.get(model)
+        route = self._settings.models.get(model)
         return None if route is None else route.request_class
 
     def suspect(self, upstream: Upstream, why: str) -> None:
@@ -107,48 +169,137 @@ class Fleet:
         await self._settled.wait()
 
     async def run(self) -> None:
-        """Watch all of them until this is cancelled; then their connections are closed."""
+        """Watch all of them until this is cancelled; then connections and tunnels are closed."""
+        stacks: list[_StackUpstreams] = []
         async with asyncio.TaskGroup() as tasks:
             for name, settings in self._upstreams.items():
-                if settings.url is not None:
-                    self._begin(tasks, name, self._url_watch(name, settings))
+                if settings.stack is None:
+                    tasks.create_task(self._serve(name, self._url_watch(name, settings)))
+                else:
+                    stack = self._stacks[settings.stack]
+                    discovery = StackDiscovery(stack, self._connect)
+                    stacks.append(_StackUpstreams(name, settings, stack, discovery))
+                    tasks.create_task(self._follow(tasks, stacks[-1]))
+            await asyncio.sleep(0)  # the tasks begin
             for watch in tuple(self._by_upstream.values()):
                 await watch.asked.wait()
+            for each in stacks:
+                await each.looked.wait()
+                for one in tuple(each.slices.values()):
+                    await one.asked.wait()
             self._settled.set()
-            await asyncio.Event().wait()
 
-    def _begin(self, tasks: asyncio.TaskGroup, name: str, watch: UpstreamWatch) -> None:
-        """An upstream is there."""
+    async def _serve(self, name: str, watch: UpstreamWatch) -> None:
+        """Have an upstream until it is gone, and all that it had in flight has ended."""
         self._by_upstream[watch.upstream] = watch
-        self._watches[name] = (*self._watches[name], watch)
-        self._pools.clear()
-        tasks.create_task(self._watch(watch))
-
-    async def _watch(self, watch: UpstreamWatch) -> None:
+        self._set_watches(name, (*self._watches[name], watch))
         try:
             await watch.run()
         finally:
             del self._by_upstream[watch.upstream]
+            self._set_watches(name, tuple(each for each in self._watches[name] if each != watch))
+
+    def _set_watches(self, name: str, watches: tuple[UpstreamWatch, ...]) -> None:
+        self._watches[name] = watches
+        self._pools.clear()
 
     def _url_watch(self, name: str, settings: UpstreamSettings) -> UpstreamWatch:
-        band = settings.in_flight or _BAND
-        upstream = Upstream(
-            name,
-            url=(settings.url or "").rstrip("/"),
-            model=settings.model or "",
-            limit=InFlightLimit(band.least, band.most),
-            most_kv_use=self._settings.kv_use,
-        )
-        connection = Connection(
-            upstream,
-            open_session(),
-            priority_scheduling=settings.priority_scheduling,
-            prompt_usd_micros=_micros(settings.usd_per_million_prompt),
-            generated_usd_micros=_micros(settings.usd_per_million_generated),
-        )
-        file = settings.key_file
-        key = partial(read_private, self._files / file) if file is not None else lambda: ""
+        url, model, file = (settings.url or "").rstrip("/"), settings.model or "", settings.key_file
+        upstream = self._upstream(name, url, model, settings.in_flight or ANY_SERVER)
+        key = partial(read_private, self._files / file) if file is not None else _no_key
+        connection = _connection(upstream, settings)
+        connection.priority_scheduling = settings.priority_scheduling
         return UpstreamWatch(connection, key, self._report, self._now, self._pause)
+
+    async def _follow(self, tasks: asyncio.TaskGroup, stack: _StackUpstreams) -> None:
+        """Look at a stack's slices again and again. While its cloud cannot be asked, its upstreams
+        stay as they are."""
+        while True:
+            try:
+                look = await in_thread(stack.discovery.look)
+            except Exception as error:  # the gateway, and all other stacks, go on whatever it is
+                self._say_problem(stack, stack.name, "its slices cannot be read", error)
+            else:
+                stack.problems.pop(stack.name, None)
+                self._update(tasks, stack, look)
+            stack.looked.set()
+            await self._pause(_LOOK_S)
+
+    def _update(self, tasks: asyncio.TaskGroup, stack: _StackUpstreams, look: Look) -> None:
+        now = self._now()
+        for place, one in tuple(stack.slices.items()):
+            one.found = look.serving.get(place, one.found)
+            if look.is_gone(place) or one.is_cut_off:
+                one.gone = True
+                del stack.slices[place]
+                if one.watch is not None:
+                    one.watch.gone()
+            elif one.watch is not None and place in look.serving:
+                _follow_run(one.watch, one.found, now)
+        for place, found in look.serving.items():
+            if place not in stack.slices and not found.draining:
+                one = stack.slices[place] = _Slice(found)
+                tasks.create_task(self._serve_slice(stack, place, one))
+
+    async def _serve_slice(self, stack: _StackUpstreams, place: Place, one: _Slice) -> None:
+        """Have a slice as an upstream, by a way that is kept open, until it is gone."""
+        name = f"{stack.name}/{one.found.node}"
+        loop = asyncio.get_running_loop()
+
+        def report(progress: Progress) -> None:
+            loop.call_soon_threadsafe(self._report, progress)
+
+        way = stack.discovery.way(one.found.status, report)
+        with ExitStack() as asked:
+            asked.callback(one.asked.set)
+            try:
+                one.way = await in_thread(way.__enter__)
+            except Exception as error:  # it is tried again at the next look
+                self._say_problem(stack, name, "there is no way to it", error)
+                if stack.slices.get(place) is one:
+                    del stack.slices[place]
+                return
+            stack.problems.pop(name, None)
+            try:
+                if not one.gone:
+                    one.watch = self._slice_watch(stack, name, one.found, one.way, one.asked)
+                    await self._serve(stack.name, one.watch)
+            finally:
+                await in_thread(partial(way.__exit__, None, None, None))
+
+    def _slice_watch(
+        self,
+        stack: _StackUpstreams,
+        name: str,
+        found: ServingSlice,
+        way: Way,
+        asked: asyncio.Event,
+    ) -> UpstreamWatch:
+        settings = stack.stack.settings
+        band = stack.settings.in_flight or in_flight_band(settings, found.status.host)
+        upstream = self._upstream(name, way.url, settings.model.name, band)
+        connection = _connection(upstream, stack.settings, way.fingerprint)
+        connection.priority_scheduling = has_priorities(settings)
+        watch = UpstreamWatch(
+            *(connection, stack.discovery.key, self._report, self._now, self._pause),
+            guarded=True,
+            asked=asked,
+        )
+        _follow_run(watch, found, self._now())
+        return watch
+
+    def _upstream(self, name: str, url: str, model: str, band: InFlightBand) -> Upstream:
+        limit = InFlightLimit(band.least, band.most)
+        return Upstream(name, url, model, limit, most_kv_use=self._settings.kv_use)
+
+    def _say_problem(self, stack: _StackUpstreams, name: str, what: str, error: Exception) -> None:
+        """Say what is wrong, once as long as it is the same."""
+        why = error.message if isinstance(error, TpuflexError) else repr(error)
+        if stack.problems.get(name) != why:
+            stack.problems[name] = why
+            self._report(
+                f"{name}: {what}: {why.rstrip('.')}. It is tried again every {_LOOK_S:.0f} s."
+            )
 
     def _routes_of_settings(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """The names of upstreams by model, in pools; by default one pool for each name of a model
@@ -165,6 +316,27 @@ class Fleet:
         return {model: (pool,) for model, pool in names.items()}
 
 
+def _connection(
+    upstream: Upstream, settings: UpstreamSettings, fingerprint: str = ""
+) -> Connection:
+    return Connection(
+        upstream,
+        open_session(fingerprint),
+        prompt_usd_micros=_micros(settings.usd_per_million_prompt),
+        generated_usd_micros=_micros(settings.usd_per_million_generated),
+    )
+
+
+def _follow_run(watch: UpstreamWatch, found: ServingSlice, now: float) -> None:
+    """Have an upstream end, and drain, when its run does."""
+    watch.upstream.ends = None if found.ends_in is None else now + found.ends_in
+    watch.drain(found.draining)
+
+
 def _micros(usd_per_million: Decimal | None) -> float | None:
     """Micro-dollars for one."""
     return None if usd_per_million is None else float(usd_per_million)
+
+
+def _no_key() -> str:
+    return ""

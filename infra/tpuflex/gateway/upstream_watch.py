@@ -12,6 +12,7 @@ import aiohttp
 from pydantic import BaseModel, Field, ValidationError
 
 from tpuflex.errors import TpuflexError
+from tpuflex.gateway.threads import in_thread
 
 if TYPE_CHECKING:
     from tpuflex.gateway.connection import Connection
@@ -73,6 +74,7 @@ class UpstreamWatch:
         now: a monotonic clock, in seconds.
         pause: waits so many seconds.
         guarded: whether tpuflex's guard is before it, which says whether it drains.
+        asked: set when it was asked for a completion for the first time.
     """
 
     def __init__(
@@ -84,13 +86,17 @@ class UpstreamWatch:
         pause: Callable[[float], Awaitable[None]],
         *,
         guarded: bool = False,
+        asked: asyncio.Event | None = None,
     ) -> None:
         self.connection = connection
         self.upstream = connection.upstream
-        #: Set when it was asked for a completion for the first time.
-        self.asked = asyncio.Event()
+        self.asked = asked or asyncio.Event()
         self._key, self._report, self._now, self._pause = key, report, now, pause
         self._guarded = guarded
+        self._drains = False
+        #: Whether nothing listens at its address, as it was found when it was asked last.
+        self.is_refused = False
+        self._closed_by_guard = False
         self._has_metrics = True
         self._gone = False
         self._why = ""
@@ -102,7 +108,10 @@ class UpstreamWatch:
         try:
             while not self._gone or self.upstream.in_flight:
                 self._suspected.clear()
-                await self.look()
+                try:
+                    await self.look()
+                except Exception as error:  # the gateway, and all others, go on whatever it is
+                    self._close(f"{type(error).__name__} ({error})")
                 await self._wait(LOOK_S if self.upstream.open else AGAIN_S)
         finally:
             self.asked.set()
@@ -111,9 +120,15 @@ class UpstreamWatch:
 
     def gone(self) -> None:
         """It is there no more; what it has in flight may end."""
+        self._report(f"{self.upstream.name} is gone.")
         self._gone = True
         self.upstream.draining = True
         self._suspected.set()
+
+    def drain(self, drains: bool) -> None:
+        """Whether its slice drains, as the cloud has it."""
+        self._drains = drains
+        self._say_whether_it_drains()
 
     def suspect(self, why: str) -> None:
         """It has failed: it is closed until it completes a request."""
@@ -144,14 +159,16 @@ class UpstreamWatch:
                 each.cancel()
 
     async def _admit(self) -> None:
+        self.is_refused = False
         try:
-            key = (await asyncio.to_thread(self._key)).strip()
+            key = (await in_thread(self._key)).strip()
             self.connection.headers = {"Authorization": f"Bearer {key}"} if key else {}
             await self._complete()
             self.connection.max_model_len = await self._max_model_len()
         except (_UnfitError, TpuflexError) as error:
             self._say_closed(str(error))
         except (aiohttp.ClientError, OSError) as error:
+            self.is_refused = isinstance(error, aiohttp.ClientConnectorError)
             self._say_closed(_words(error))
         else:
             self._has_metrics = True
@@ -209,8 +226,9 @@ class UpstreamWatch:
     async def _ask_the_guard(self) -> None:
         async with self.connection.root("/tpuflex/requests", timeout=_WITHIN) as response:
             said = _read(_Guard, await _body(response)) if response.status == 200 else None
-        if said is not None and not self._gone:
-            self.upstream.draining = said.closed
+        if said is not None:
+            self._closed_by_guard = said.closed
+            self._say_whether_it_drains()
 
     async def _read_metrics(self) -> None:
         async with self.connection.root("/metrics", timeout=_WITHIN) as response:
@@ -227,6 +245,12 @@ class UpstreamWatch:
             else:
                 kv_use = max(kv_use, number)
         self.upstream.kv_use, self.upstream.waiting = kv_use, int(waiting)
+
+    def _say_whether_it_drains(self) -> None:
+        drains = self._gone or self._drains or self._closed_by_guard
+        if drains and not self.upstream.draining:
+            self._report(f"{self.upstream.name} drains: it gets nothing new.")
+        self.upstream.draining = drains
 
     def _close(self, why: str) -> None:
         self.upstream.open = False

@@ -279,14 +279,22 @@ def session(cloud: Connection, endpoint: str) -> requests.Session:
         AccessError: the key would be sent in clear; as :func:`clear_text_refusal`.
         TpuflexError: the certificate cannot be had, or used.
     """
+    if fingerprint := certificate_fingerprint(cloud, endpoint):
+        return tls_session(fingerprint)
+    plain = direct_session()
+    plain.mount("http://", OwnersAdapter())
+    return plain
+
+
+def certificate_fingerprint(cloud: Connection, endpoint: str) -> str:
+    """SHA-256, in hex, of the certificate that the server at ``endpoint`` has; empty where the
+    stack has none. Raises as :func:`session`."""
     if TLS_CERTIFICATE not in cloud.stack.settings.secrets.roles:
-        plain = direct_session()
-        plain.mount("http://", OwnersAdapter())
-        return plain
+        return ""
     if why := clear_text_refusal(cloud, endpoint):
         raise AccessError(why)
     pem = secret_value(cloud, TLS_CERTIFICATE)
-    return tls_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
+    return read_certificate(pem, datetime.now(UTC)).fingerprint
 
 
 def probe(cloud: Connection, endpoint: EndpointConnection) -> Probe:

@@ -283,20 +283,61 @@ def slice_status(
     Raises:
         NotFoundError: no zone holds a request or node of the endpoint.
     """
-    at = (now or datetime.now(UTC)).timestamp()
-    found = requests_of(settings, names, tpu, at, recorded)
-    if not found:
+    order, reports = _order(settings, names, tpu, now, recorded)
+    if not order:
         raise _absent(settings, names, tpu)
-    order, reports = ranked(found), {}
-    if sum(each.lifecycle is Lifecycle.ACTIVE for each in order) > 1:
-        reports = _reports(order, tpu)
-        order = serving_first(order, reports, at)
     first, *rest = order
-    status = SliceStatus.of(first, others=rest, reports=reports)
+    return _with_host(SliceStatus.of(first, others=rest, reports=reports), first, reports, tpu)
+
+
+def running_slices(
+    settings: StackSettings,
+    names: Names,
+    tpu: Tpu,
+    *,
+    now: datetime | None = None,
+    recorded: Callable[[], Collection[str]] | None = None,
+) -> tuple[SliceStatus, ...]:
+    """All of the endpoint's slices whose hosts run, each with its host's report, the one of
+    :func:`slice_status` first: two while one hands over to the next. The arguments are those of
+    that."""
+    order, reports = _order(settings, names, tpu, now, recorded)
+    return tuple(
+        _with_host(SliceStatus.of(each), each, reports, tpu)
+        for each in order
+        if each.lifecycle is Lifecycle.ACTIVE
+    )
+
+
+def _order(
+    settings: StackSettings,
+    names: Names,
+    tpu: Tpu,
+    now: datetime | None,
+    recorded: Callable[[], Collection[str]] | None,
+) -> tuple[list[Snapshot], dict[RequestName, HostReport | None]]:
+    """The endpoint's requests, the one that is furthest along first; and, where several run, what
+    their hosts say."""
+    at = (now or datetime.now(UTC)).timestamp()
+    order = ranked(requests_of(settings, names, tpu, at, recorded))
+    if sum(each.lifecycle is Lifecycle.ACTIVE for each in order) < 2:
+        return order, {}
+    reports = _reports(order, tpu)
+    return serving_first(order, reports, at), reports
+
+
+def _with_host(
+    status: SliceStatus,
+    seen: Snapshot,
+    reports: Mapping[RequestName, HostReport | None],
+    tpu: Tpu,
+) -> SliceStatus:
+    """``status`` with what its host says, if it has one, which is asked unless ``reports`` has
+    it."""
     if not status.node_state:
         return status
     try:
-        return replace(status, host=reports.get(first.name) or observe_host(status.node, tpu))
+        return replace(status, host=reports.get(seen.name) or observe_host(status.node, tpu))
     except (AccessError, ApiError) as error:
         # Of the slice itself everything is known: one refused question must not hide that.
         return replace(status, unread=error.message)

@@ -51,6 +51,13 @@ class TpuLists:
             return self._tpu.get_node(node)
         return found
 
+    @property
+    def whole(self) -> bool:
+        """Whether every list that was read so far has all that there is."""
+        with self._lock:
+            read = [each.result() for each in self._lists.values() if each.done()]
+        return not any(getattr(each, "unreachable", ()) for each in read)
+
     def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
         """What each host of the node wrote."""
         return self._tpu.guest_attributes(node, namespace)

@@ -1,0 +1,203 @@
+"""The slices of a stack that serve, read as ``tpuflex status`` reads them, and the way to each.
+
+All of it blocks: it runs in threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import TpuflexError
+from tpuflex.host.serving import ServingPhase
+from tpuflex.operate.endpoint_connection import (
+    Route,
+    api_key,
+    certificate_fingerprint,
+    connected,
+)
+from tpuflex.operate.slice import running_slices
+from tpuflex.operate.tpu_lists import TpuLists
+from tpuflex.planning.request import NotPlannable
+from tpuflex.planning.stack import plan_stack
+from tpuflex.settings.gateway import InFlightBand
+
+if TYPE_CHECKING:
+    from tpuflex.host.report import HostReport
+    from tpuflex.operate.slice import SliceStatus
+    from tpuflex.settings.model import StackSettings
+    from tpuflex.stack.connection import Connection
+    from tpuflex.stack.progress import Report
+    from tpuflex.stack.stack import Stack
+
+#: Requests in flight of a server of which nothing else is known.
+ANY_SERVER = InFlightBand(least=1, most=256)
+
+#: What makes a slice the same as before: the full name of its node, and its address.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSlice:
+    """A slice whose host has said READY.
+
+    Attributes:
+        status: it, as the cloud has it.
+        ends_in: seconds of this machine's time until its run ends; None if nobody ends it.
+        draining: whether it takes nothing new.
+    """
+
+    status: SliceStatus
+    ends_in: float | None
+    draining: bool
+
+    @property
+    def node(self) -> str:
+        """Id of its node."""
+        return self.status.node.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at a stack's slices.
+
+    Attributes:
+        serving: those that serve.
+        unsure: those of which that is not known now.
+        whole: whether there are no others.
+    """
+
+    serving: dict[Place, ServingSlice]
+    unsure: frozenset[Place]
+    whole: bool
+
+    def is_gone(self, place: Place) -> bool:
+        """Whether nothing serves there any more, for all that is known."""
+        return self.whole and place not in self.serving and place not in self.unsure
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way to a slice.
+
+    Attributes:
+        url: base URL from here, which ends in ``/v1``.
+        fingerprint: SHA-256 of the certificate that its server has, in hex; or empty.
+        tunnelled: whether it goes through a tunnel, which may break.
+    """
+
+    url: str
+    fingerprint: str
+    tunnelled: bool
+
+
+class StackDiscovery:
+    """Finds the slices of a stack. Safe to use from several threads, of which one looks.
+
+    Args:
+        stack: the stack.
+        connect: connects to its cloud.
+    """
+
+    def __init__(self, stack: Stack, connect: Callable[[Stack], Connection]) -> None:
+        self._stack, self._connect = stack, connect
+        self._found: Connection | None = None
+        self._recorded: Callable[[], Collection[str]] = tuple
+
+    def look(self) -> Look:
+        """How its slices are now.
+
+        Raises:
+            TpuflexError: the cloud cannot be asked.
+        """
+        cloud = self._cloud()
+        try:
+            lists, now = TpuLists(cloud.tpu), cloud.now()
+            found = running_slices(
+                self._stack.settings, self._stack.names, lists, now=now, recorded=self._recorded
+            )
+        except TpuflexError:
+            self._found = None  # an embedded cloud may be elsewhere when it is started again
+            raise
+        speed = cloud.timing.speed
+        serving = {
+            (each.node, each.address): _serving(each, each.host, now, speed)
+            for each in found
+            if each.address and each.host is not None and _has_served(each.host)
+        }
+        unsure = frozenset((each.node, each.address) for each in found if each.unread)
+        return Look(serving, unsure, lists.whole)
+
+    @contextmanager
+    def way(self, status: SliceStatus, report: Report) -> Iterator[Way]:
+        """The way to a slice, while the block runs.
+
+        Args:
+            status: the slice.
+            report: receives why a tunnel is opened.
+
+        Raises:
+            TpuflexError: there is none.
+        """
+        cloud = self._cloud()
+        with connected(cloud, status, report, tunnel=True) as found:
+            fingerprint = certificate_fingerprint(cloud, found.url)
+            yield Way(found.url, fingerprint, found.through is Route.IAP)
+
+    def key(self) -> str:
+        """The API key.
+
+        Raises:
+            TpuflexError: it cannot be read.
+        """
+        return api_key(self._cloud())
+
+    def _cloud(self) -> Connection:
+        cloud = self._found
+        if cloud is None:
+            cloud = self._connect(self._stack)
+            # Where slices were made before does not change by itself, and may need the engine.
+            self._recorded = cache(cloud.recorded_zones)
+            self._found = cloud
+        return cloud
+
+
+def has_priorities(settings: StackSettings) -> bool:
+    """Whether the scheduler of the stack's servers heeds the priorities of requests."""
+    return settings.serving.given_flags.get("scheduling_policy") == "priority"
+
+
+def in_flight_band(settings: StackSettings, host: HostReport | None) -> InFlightBand:
+    """From the sequences of full length that the KV cache holds, as its host has counted it or
+    else as it is planned, to the sequences that the server takes at once."""
+    plan = plan_stack(settings)
+    if isinstance(plan, NotPlannable):
+        most = settings.serving.given_flags.get("max_num_seqs")
+        if not isinstance(most, int):
+            return ANY_SERVER
+        return InFlightBand(least=1, most=most)
+    held, most = plan.full_length_sequences, plan.request.max_num_seqs
+    if host is not None and host.kv_cache is not None:
+        held = host.kv_cache.tokens / plan.request.max_model_len
+    return InFlightBand(least=min(max(1, int(held)), most), most=most)
+
+
+def _has_served(host: HostReport) -> bool:
+    """Whether it serves, drains, or may serve again by itself."""
+    failed = host.serving is not None and host.serving.phase is ServingPhase.FAILED
+    return host.ready and not failed
+
+
+def _serving(status: SliceStatus, host: HostReport, now: datetime, speed: float) -> ServingSlice:
+    said = host.serving
+    ends = (said and said.ends_at) or status.expires
+    drains = said is not None and (
+        said.phase is ServingPhase.DRAINING
+        or (said.drains_at is not None and said.drains_at <= now)
+    )
+    ends_in = None if ends is None else (ends - now).total_seconds() / speed
+    return ServingSlice(status, ends_in, drains)

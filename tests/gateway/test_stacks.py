@@ -1,0 +1,241 @@
+"""Stacks as upstreams, on an embedded cloud whose hosts run nothing: tests serve in their place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_cloud.core.clock import ManualClock
+from embedded_cloud.core.json_types import JsonObject
+from embedded_cloud.faults.rule import parse_rule
+from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.server import EmbeddedCloud
+from tests.cli.typing import NOON, stack_file
+from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
+from tests.gateway.running_fleet import running_fleet
+from tests.gateway.upstream_server import UpstreamServer
+from tpuflex.gateway.discovery import has_priorities, in_flight_band
+from tpuflex.host.report import HostReport, KvCacheReport
+from tpuflex.project import open_project
+from tpuflex.settings.gateway import InFlightBand
+from tpuflex.stack.connection import Connection
+from tpuflex.stack.stack import Stack, read_stack
+
+ZONE = "us-east5-a"
+#: A port where no host serves anything.
+PORT = 8124
+NOON_S = NOON.timestamp()
+
+
+@dataclass
+class Rig:
+    """A project, and a cloud where its stacks have slices."""
+
+    project: Path
+    cloud: EmbeddedCloud
+
+    def stack(self, name: str, more: str = "") -> Stack:
+        """A stack with an API key; ``more`` are lines of its ``tpuflex:serving``."""
+        text = stack_file(self.project, "dev").read_text()
+        text = text.replace("  tpuflex:serving:\n", f"  tpuflex:serving:\n    port: {PORT}\n{more}")
+        stack_file(self.project, name).write_text(text)
+        stack = read_stack(open_project(self.project, {}), name)
+        cloud = self.connect(stack)
+        parent, _, secret = cloud.secret("api-key").rpartition("/")
+        body: JsonObject = {"replication": {"automatic": {}}}
+        made = self.api.call("POST", f"v1/{parent}", secretId=secret, body=body)
+        assert made.status_code == 200
+        cloud.secrets.add_version(f"{parent}/{secret}", UpstreamServer().key)
+        return stack
+
+    def connect(self, stack: Stack) -> Connection:
+        return Connection(stack, dict(self.cloud.environ()), now=lambda: NOON)
+
+    @property
+    def api(self) -> Api:
+        return Api(self.cloud.url, project=self.cloud.project, zone=ZONE)
+
+    def request(self, stack: Stack, generation: int = 1) -> str:
+        """Ask for a slice of ``stack``, which is granted. Returns the address of its host."""
+        name = f"{stack.name}-g{generation}"
+        body = flex_start(metadata={}, labels={"tpuflex-owner": stack.names.owner})
+        (spec,) = body["tpu"]["nodeSpec"]
+        spec |= {"nodeId": name, "parent": f"projects/{self.cloud.project}/locations/{ZONE}"}
+        assert self.api.create(name, body).status_code == 200
+        self.cloud.advance(1)
+        return str(self.api.get(f"nodes/{name}")["networkEndpoints"][0]["ipAddress"])
+
+    def delete(self, stack: Stack, generation: int = 1) -> None:
+        name = f"{stack.name}-g{generation}"
+        assert self.api.tpu("DELETE", f"queuedResources/{name}", force="true").status_code == 200
+        self.cloud.advance(60)
+
+    def deny(self, path: str) -> None:
+        """Refuse what has that in its path."""
+        effect: JsonObject = {
+            "kind": "answer",
+            "status": 403,
+            "message": "denied",
+            "code": "PERMISSION_DENIED",
+        }
+        rule: JsonObject = {"where": {"method": "GET", "path": path}, "times": 0, "effect": effect}
+        self.cloud.cloud.faults.book.add(parse_rule(rule))
+
+    def denied(self) -> int:
+        """How often that was."""
+        return sum(call["status"] == 403 for call in self.cloud.cloud.history.entries())
+
+    def say(self, stack: Stack, phase: str = "serving", generation: int = 1, **more: Any) -> None:
+        """Have its host say that from READY on."""
+        node = f"projects/{self.cloud.project}/locations/{ZONE}/nodes/{stack.name}-g{generation}"
+        text = json.dumps({"phase": phase, "at": NOON_S, **more})
+        GuestAttributes(self.cloud.store).put(node, 0, "tpuflex", "serving", text)
+
+
+@pytest.fixture
+def rig(project: Path, tmp_path: Path) -> Iterator[Rig]:
+    with EmbeddedCloud(
+        tmp_path / "emulator",
+        project="tpuflex-dev",
+        token=TOKEN,
+        stub_hosts=True,
+        capacity=AT_ONCE,
+        clock=ManualClock(NOON_S),
+    ) as cloud:
+        yield Rig(project, cloud)
+
+
+def serving(address: str) -> AbstractAsyncContextManager[UpstreamServer]:
+    """A server at the host that has ``address``."""
+    server = UpstreamServer()
+    server.answers["/tpuflex/requests"] = ['{"in_flight": 0, "closed": false}']
+    return server.running(address=address, port=PORT)
+
+
+async def test_a_slice_that_serves_is_an_upstream(rig: Rig, tmp_path: Path) -> None:
+    """With the stack's key, the band of its memory plan, and the end of its run; draining as its
+    guard says."""
+    stack = rig.stack("a")
+    address = rig.request(stack)
+    rig.say(stack, ends_at=NOON_S + 3600, drains_at=NOON_S + 3000)
+    async with (
+        serving(address) as server,
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        there = running.named()["a/a-g1"]
+
+        assert there.open
+        assert there.url == f"http://{address}:{PORT}/v1"
+        assert there.ends == 3600
+        assert (there.limit.least, there.limit.most) == (8, 8)
+        assert running.fleet.models() == (stack.settings.model.name,)
+        assert list(running.fleet.pools(stack.settings.model.name)) == [(there,)]
+
+        server.answers["/tpuflex/requests"] = ['{"in_flight": 0, "closed": true}']
+        await running.until(lambda: there.draining)
+        server.answers["/tpuflex/requests"] = ['{"in_flight": 0, "closed": false}']
+        await running.until(lambda: not there.draining)
+
+
+async def test_a_renewal(rig: Rig, tmp_path: Path) -> None:
+    """Both slices are upstreams. The one that drains gets nothing new; that is gone keeps what it
+    has in flight, and its connections, until that ends."""
+    stack = rig.stack("a")
+    old = rig.request(stack)
+    async with (
+        serving(old),
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        first = running.named()["a/a-g1"]
+        async with serving(rig.request(stack, 2)):
+            await running.until(lambda: len(running.named()) == 2)
+            second = running.named()["a/a-g2"]
+            await running.until(lambda: second.open)
+
+            rig.say(stack, "draining", ends_at=NOON_S + 60)
+            await running.until(lambda: first.draining)
+            assert first.ends is not None
+            assert not second.draining
+
+            first.in_flight = 1
+            connection = running.fleet.connection(first)
+            rig.delete(stack)
+            await running.until(lambda: "a/a-g1 is gone." in running.lines)
+            assert running.fleet.connection(first) is connection
+            assert not connection.session.closed
+
+            first.in_flight = 0
+            await running.until(lambda: list(running.named()) == ["a/a-g2"])
+            await running.until(lambda: connection.session.closed)
+
+
+async def test_a_cloud_that_cannot_be_asked(rig: Rig, tmp_path: Path) -> None:
+    """Its stack's upstreams stay as they are, which is said once."""
+    stack = rig.stack("a")
+    async with (
+        serving(rig.request(stack)),
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        rig.deny("queuedResources")
+        await running.until(lambda: rig.denied() > 3)
+
+        assert running.one().open
+        assert len(running.lines) == 2
+        assert running.lines[1].startswith("a: its slices cannot be read: GET ")
+
+
+async def test_a_stack_that_cannot_be_reached_holds_up_no_other(rig: Rig, tmp_path: Path) -> None:
+    """Whatever goes wrong with it."""
+    one, other = rig.stack("a"), rig.stack("b")
+
+    def connect(stack: Stack) -> Connection:
+        if stack is other:
+            raise ZeroDivisionError("a bug")
+        return rig.connect(stack)
+
+    settings = {"a": {"stack": "a"}, "b": {"stack": "b"}}
+    async with (
+        serving(rig.request(one)),
+        running_fleet(
+            tmp_path, stacks={"a": one, "b": other}, connect=connect, upstreams=settings
+        ) as running,
+    ):
+        assert running.one().open
+        assert any("b: its slices cannot be read" in line for line in running.lines)
+
+
+async def test_one_that_is_down_comes_up(rig: Rig, tmp_path: Path) -> None:
+    """A slice is an upstream once its host has said READY and has completed a token; that it drains
+    as its run nears its end is known without a word of it."""
+    stack = rig.stack("a")
+    async with running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running:
+        assert list(running.named()) == []
+        assert list(running.fleet.pools(stack.settings.model.name)) == [()]
+
+        address = rig.request(stack)
+        await running.until(lambda: bool(running.named()))
+        assert not running.one().open
+        async with serving(address):
+            await running.until(lambda: running.one().open)
+
+            rig.say(stack, drains_at=NOON_S - 1, ends_at=NOON_S + 60)
+            await running.until(lambda: running.one().draining)
+
+
+def test_the_band_of_a_stack(rig: Rig) -> None:
+    """From what its KV cache holds at full length, as its host has counted it, to max_num_seqs; and
+    whether its scheduler heeds priorities, from its flags."""
+    stack = rig.stack("a", "    extra_args: [--scheduling-policy, priority]\n")
+    settings = stack.settings
+    counted = HostReport(kv_cache=KvCacheReport(16, 100, "auto", tokens=1600))
+
+    assert in_flight_band(settings, None) == InFlightBand(least=8, most=8)
+    assert in_flight_band(settings, counted) == InFlightBand(least=3, most=8)
+    assert has_priorities(settings)
+    assert not has_priorities(rig.stack("b").settings)
