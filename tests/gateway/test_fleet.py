@@ -11,8 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.gateway.running_fleet import running_fleet as fleet
-from tests.gateway.running_fleet import until, until_limit
+from tests.gateway.running_fleet import running_fleet, until, until_limit
 from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, UpstreamServer, metrics
 from tests.security.certificates import certificate
 from tests.security.strangers import needs_second_uid, start_as_stranger
@@ -36,7 +35,7 @@ async def test_it_opens_once_it_has_completed_a_token(tmp_path: Path) -> None:
     async with UpstreamServer().running() as server:
         prices = {"usd_per_million_prompt": "0.25", "usd_per_million_generated": 2}
         one = upstream(server, tmp_path, **prices)
-        async with fleet(tmp_path, upstreams={"a": one}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": one}) as running:
             there = running.one()
             connection = running.fleet.connection(there)
 
@@ -53,7 +52,7 @@ async def test_one_that_only_chats(tmp_path: Path) -> None:
     """It is asked for a chat."""
     async with UpstreamServer().running() as server:
         server.answers = {"/v1/chat/completions": [COMPLETED]}
-        async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
             assert running.one().open
             assert running.fleet.connection(running.one()).max_model_len is None
 
@@ -75,7 +74,7 @@ async def test_it_stays_closed_until_it_completes(
     """It is asked again after 5 seconds; the reason is said once."""
     async with UpstreamServer().running() as server:
         server.answers["/v1/completions"] = [answer, answer, COMPLETED]
-        async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
             assert not running.one().open
             await running.clock.move(5)
             await until(lambda: len(server.documents) == 2)
@@ -92,7 +91,7 @@ async def test_a_key_file_that_others_may_read(tmp_path: Path) -> None:
         one = upstream(server, tmp_path)
         key = tmp_path / one["key_file"]
         key.chmod(0o644)
-        async with fleet(tmp_path, upstreams={"a": one}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": one}) as running:
             assert server.asked == []
             assert "others may read or change it (mode 0644)" in running.lines[0]
             key.chmod(0o600)
@@ -104,7 +103,7 @@ async def test_one_that_fails_is_closed_until_it_completes(tmp_path: Path) -> No
     """What the relay sees counts at once, and a completion is asked for at once."""
     async with (
         UpstreamServer().running() as server,
-        fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
+        running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
     ):
         server.answers["/v1/completions"] = [500, COMPLETED]
         there = running.one()
@@ -121,7 +120,7 @@ async def test_how_full_it_is(tmp_path: Path) -> None:
     """Each second it says so; the limit of requests in flight falls while some wait there."""
     async with UpstreamServer().running() as server:
         one = upstream(server, tmp_path, in_flight={"least": 4, "most": 64})
-        async with fleet(tmp_path, upstreams={"a": one}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": one}) as running:
             there = running.one()
             there.limit.value = 40
             server.answers["/metrics"] = [metrics(kv_use=0.9, waiting=3)]
@@ -132,11 +131,43 @@ async def test_how_full_it_is(tmp_path: Path) -> None:
             assert there.refusal(Want(MODEL, "interactive", 0, 1), LIMITS, 2) is Reason.KV_CACHE
 
 
+async def test_limits_that_are_learnt(tmp_path: Path) -> None:
+    """Of a class that asks for it, they rise to 1.5 and 2 times the 95th percentile of what the
+    upstream's own histogram has counted since the gateway began, while little was in flight."""
+
+    def counted(below_2_5: int, all_of_them: int) -> str:
+        counts = {"1.0": 0, "2.5": below_2_5, "5.0": all_of_them, "+Inf": all_of_them}
+        name = 'vllm:time_to_first_token_seconds_bucket{engine="0",le="'
+        return metrics() + "".join(f'{name}{le}"}} {count}.0\n' for le, count in counts.items())
+
+    classes = {"slow": {"first_token": {"learn": True}}}
+    async with (
+        UpstreamServer().running() as server,
+        running_fleet(
+            tmp_path, upstreams={"a": upstream(server, tmp_path)}, classes=classes
+        ) as running,
+    ):
+        there = running.one()
+        looks = [counted(1000, 1000), counted(1090, 1100), counted(1090, 9000)]
+        server.answers["/metrics"] = [looks[0], *looks[:2]]
+        await running.until(lambda: there.first_token_p95 is not None)
+        assert there.first_token_p95 == 3.75
+
+        there.in_flight = 2  # the least is 1
+        server.answers["/metrics"] = [looks[2]]
+        asked = len(server.asked)
+        await running.until(lambda: len(server.asked) > asked + 3)
+        assert there.first_token_p95 == 3.75
+        limits = FirstTokenLimits(1.5, 2.0, learn=True)
+        assert there.breaker("slow", limits).limits == FirstTokenLimits(5.625, 7.5)
+        assert there.breaker("interactive", LIMITS).limits == LIMITS
+
+
 async def test_one_without_metrics(tmp_path: Path) -> None:
     """It is not asked for them again, and its limit moves all the same."""
     async with UpstreamServer().running() as server:
         del server.answers["/metrics"]
-        async with fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
             there = running.one()
             await running.clock.move(1)
             there.limit.value = 40
@@ -152,7 +183,7 @@ async def test_one_that_is_gone_is_noticed_without_a_request(tmp_path: Path) -> 
     """The question how full it is finds nobody."""
     async with (
         UpstreamServer().running() as server,
-        fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
+        running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
     ):
         await server.stop()
         await running.clock.move(1)
@@ -166,7 +197,7 @@ async def test_models_and_pools(tmp_path: Path) -> None:
     async with UpstreamServer().running() as server:
         one = upstream(server, tmp_path)
         several = {"a": one, "b": one, "c": {**one, "model": "other"}}
-        async with fleet(tmp_path, upstreams=several) as running:
+        async with running_fleet(tmp_path, upstreams=several) as running:
             assert running.fleet.models() == (MODEL, "other")
             assert [[each.name for each in pool] for pool in running.fleet.pools(MODEL)] == [
                 ["a", "b"]
@@ -174,7 +205,7 @@ async def test_models_and_pools(tmp_path: Path) -> None:
             assert list(running.fleet.pools("unknown")) == []
 
         models = {"fast": {"pools": [["a"], ["c", "b"]], "request_class": "batch"}}
-        async with fleet(tmp_path, upstreams=several, models=models) as running:
+        async with running_fleet(tmp_path, upstreams=several, models=models) as running:
             assert running.fleet.models() == ("fast",)
             assert running.fleet.request_class("fast") == "batch"
             assert [[each.name for each in pool] for pool in running.fleet.pools("fast")] == [
@@ -202,7 +233,7 @@ async def test_another_users_process_gets_nothing(tmp_path: Path) -> None:
         assert stranger.stdout is not None
         port = int(await asyncio.to_thread(stranger.stdout.readline))
         one = upstream(UpstreamServer(url=f"http://localhost:{port}/v1"), tmp_path)
-        async with fleet(tmp_path, upstreams={"a": one}) as running:
+        async with running_fleet(tmp_path, upstreams={"a": one}) as running:
             assert not running.one().open
             assert f"nothing was sent: port {port} is another user's" in running.lines[0]
             assert await asyncio.to_thread(stranger.stdout.read) == "b''\n"

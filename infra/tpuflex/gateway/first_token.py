@@ -19,6 +19,8 @@ SHARE = 0.05
 #: Seconds from opening to the first probes, which double each time up to the most.
 OPEN_S = 5.0
 MOST_OPEN_S = 60.0
+#: How many times the 95th percentile is late, of limits that are learnt; twice is very late.
+_LEARNT_SLOW = 1.5
 #: Requests that try an upstream again.
 PROBES = 3
 
@@ -38,10 +40,20 @@ class FirstTokenLimits:
     Attributes:
         slow: other upstreams are used, if there are any.
         very_slow: this one is not used.
+        learn: whether an upstream that is slower without load has higher ones.
     """
 
     slow: float
     very_slow: float
+    learn: bool = False
+
+    def learnt(self, p95: float | None) -> FirstTokenLimits:
+        """The limits for an upstream whose 95th percentile without load, in seconds, is ``p95``;
+        None where that is not known."""
+        if p95 is None or not self.learn:
+            return self
+        slow, very_slow = max(self.slow, _LEARNT_SLOW * p95), max(self.very_slow, 2 * p95)
+        return FirstTokenLimits(slow, very_slow)
 
     def pace(self, seconds: float) -> Pace:
         """What one first token says that came after so many seconds."""

@@ -209,7 +209,7 @@ class Fleet:
         key = partial(read_private, self._files / file) if file is not None else _no_key
         connection = _connection(upstream, settings)
         connection.priority_scheduling = settings.priority_scheduling
-        return UpstreamWatch(connection, key, self._report, self._now, self._pause)
+        return self._watch(connection, key)
 
     async def _follow(self, tasks: asyncio.TaskGroup, stack: _StackUpstreams) -> None:
         """Look at a stack's slices again and again. While its cloud cannot be asked, its upstreams
@@ -280,13 +280,21 @@ class Fleet:
         upstream = self._upstream(name, way.url, settings.model.name, band)
         connection = _connection(upstream, stack.settings, way.fingerprint)
         connection.priority_scheduling = has_priorities(settings)
-        watch = UpstreamWatch(
-            *(connection, stack.discovery.key, self._report, self._now, self._pause),
-            guarded=True,
-            asked=asked,
-        )
+        watch = self._watch(connection, stack.discovery.key, guarded=True, asked=asked)
         _follow_run(watch, found, self._now())
         return watch
+
+    def _watch(
+        self,
+        connection: Connection,
+        key: Callable[[], str],
+        *,
+        guarded: bool = False,
+        asked: asyncio.Event | None = None,
+    ) -> UpstreamWatch:
+        learns = any(each.first_token.learn for each in self._settings.all_classes.values())
+        known = (self._report, self._now, self._pause)
+        return UpstreamWatch(connection, key, *known, guarded=guarded, learns=learns, asked=asked)
 
     def _upstream(self, name: str, url: str, model: str, band: InFlightBand) -> Upstream:
         limit = InFlightLimit(band.least, band.most)

@@ -63,6 +63,8 @@ class Upstream:
         kv_use: share of its KV cache in use, as it said last.
         waiting: requests in its own queue, as it said last.
         rate: tokens a second of one stream, on average; None before the first.
+        first_token_p95: seconds below which 95 % of its first tokens come without load, as its own
+            histogram has it; None where that is not known.
         breakers: by class of requests.
     """
 
@@ -78,10 +80,12 @@ class Upstream:
     kv_use: float = 0.0
     waiting: int = 0
     rate: float | None = None
+    first_token_p95: float | None = None
     breakers: dict[str, FirstTokenBreaker] = field(default_factory=dict)
 
     def breaker(self, request_class: str, limits: FirstTokenLimits) -> FirstTokenBreaker:
-        """The breaker of a class of requests, with ``limits``."""
+        """The breaker of a class of requests, with ``limits``, or with what was learnt here."""
+        limits = limits.learnt(self.first_token_p95)
         found = self.breakers.get(request_class)
         if found is None:
             found = self.breakers[request_class] = FirstTokenBreaker(limits)

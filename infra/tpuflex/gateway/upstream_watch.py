@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -12,7 +13,9 @@ import aiohttp
 from pydantic import BaseModel, Field, ValidationError
 
 from tpuflex.errors import TpuflexError
+from tpuflex.gateway.first_token import LEAST, SHARE
 from tpuflex.gateway.threads import in_thread
+from tpuflex.measure.metrics import Histogram
 
 if TYPE_CHECKING:
     from tpuflex.gateway.connection import Connection
@@ -32,6 +35,13 @@ _MOST_BYTES = 4 * 1024 * 1024
 _METRICS = re.compile(
     rb"^vllm:(kv_cache_usage_perc|gpu_cache_usage_perc|num_requests_waiting)"
     rb"(?:\{[^\n]*\})? ([0-9.e+-]{1,30})$",
+    re.MULTILINE,
+)
+
+
+_FIRST_TOKENS = re.compile(
+    rb"^vllm:time_to_first_token_seconds_bucket"
+    rb'\{[^\n]*?\ble="([0-9.e+Inf-]{1,30})"[^\n]*\} ([0-9.e+-]{1,30})$',
     re.MULTILINE,
 )
 
@@ -64,6 +74,32 @@ class _UnfitError(Exception):
     """An upstream cannot be opened; says why."""
 
 
+class _UnloadedFirstTokens:
+    """The first tokens of an upstream, by its own histogram, between those looks at which it had
+    little to do. Were those under load to count, limits that follow from them would never be
+    passed."""
+
+    def __init__(self) -> None:
+        self._sum: Histogram | None = None
+        self._before: Histogram | None = None
+
+    def look(self, text: bytes, *, loaded: bool) -> float | None:
+        """Seconds below which 95 % have come, by what it says now; None before there are
+        enough."""
+        counts: dict[float, float] = defaultdict(float)
+        for bound, count in _FIRST_TOKENS.findall(text):
+            counts[float(bound)] += _number(count)  # of several engines
+        now, before = Histogram(tuple(sorted(counts.items())), 0.0), self._before
+        self._before = None if loaded or not now.sound else now
+        if before is not None and self._before is not None:
+            since = now.minus(before)
+            # One that was started again counts from 0.
+            if since.sound and since.count > 0:
+                self._sum = since if self._sum is None else self._sum.plus(since)
+        enough = self._sum is not None and self._sum.count >= LEAST
+        return self._sum.quantile(1 - SHARE) if self._sum is not None and enough else None
+
+
 class UpstreamWatch:
     """Watches an upstream.
 
@@ -74,6 +110,7 @@ class UpstreamWatch:
         now: a monotonic clock, in seconds.
         pause: waits so many seconds.
         guarded: whether tpuflex's guard is before it, which says whether it drains.
+        learns: whether limits of first tokens follow from its own histogram.
         asked: set when it was asked for a completion for the first time.
     """
 
@@ -86,6 +123,7 @@ class UpstreamWatch:
         pause: Callable[[float], Awaitable[None]],
         *,
         guarded: bool = False,
+        learns: bool = False,
         asked: asyncio.Event | None = None,
     ) -> None:
         self.connection = connection
@@ -93,6 +131,7 @@ class UpstreamWatch:
         self.asked = asked or asyncio.Event()
         self._key, self._report, self._now, self._pause = key, report, now, pause
         self._guarded = guarded
+        self._first_tokens = _UnloadedFirstTokens() if learns else None
         self._drains = False
         #: Whether nothing listens at its address, as it was found when it was asked last.
         self.is_refused = False
@@ -244,7 +283,11 @@ class UpstreamWatch:
                 waiting += number  # of several engines
             else:
                 kv_use = max(kv_use, number)
-        self.upstream.kv_use, self.upstream.waiting = kv_use, int(waiting)
+        upstream = self.upstream
+        upstream.kv_use, upstream.waiting = kv_use, int(waiting)
+        if self._first_tokens is not None:
+            loaded = waiting > 0 or upstream.in_flight > upstream.limit.least
+            upstream.first_token_p95 = self._first_tokens.look(text, loaded=loaded)
 
     def _say_whether_it_drains(self) -> None:
         drains = self._gone or self._drains or self._closed_by_guard

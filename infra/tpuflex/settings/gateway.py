@@ -88,8 +88,9 @@ class FirstTokenSettings(Frozen):
     """Where it is above this everywhere, requests are refused with 503."""
 
     learn: bool = False
-    """Whether both limits follow from what the endpoint's own histogram shows: 1.5 and 2 times its
-    95th percentile, where that is more than what is written."""
+    """Whether both limits follow from what the endpoint's own histogram shows while no more are in
+    flight there than the least of `in_flight`, and none wait: 1.5 and 2 times its 95th percentile,
+    where that is more than what is written."""
 
     limit: Seconds = 30.0
     """After so many seconds without a first token, the one request goes to another upstream."""
