@@ -86,6 +86,7 @@ async def running_fleet(
     *,
     stacks: Mapping[str, Stack] | None = None,
     connect: Callable[[Stack], Connection] = no_stack,
+    reopen: Callable[[Stack], Stack] = no_stack,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """A fleet by these settings, once it has asked what there is."""
@@ -95,6 +96,7 @@ async def running_fleet(
         stacks or {},
         connect,
         files=files,
+        reopen=reopen,
         report=lambda line: lines.append(str(line)),
         now=lambda: clock.time,
         pause=clock.pause,

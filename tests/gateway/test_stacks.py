@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tests.cli.typing import NOON, stack_file
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tests.gateway.running_fleet import running_fleet
 from tests.gateway.upstream_server import UpstreamServer
+from tests.security.certificates import certificate
 from tpuflex.gateway.discovery import has_priorities, in_flight_band
 from tpuflex.host.report import HostReport, KvCacheReport
 from tpuflex.project import open_project
@@ -41,18 +43,29 @@ class Rig:
     cloud: EmbeddedCloud
 
     def stack(self, name: str, more: str = "") -> Stack:
-        """A stack with an API key; ``more`` are lines of its ``tpuflex:serving``."""
+        """A stack with an API key; ``more`` are lines of its file, after ``tpuflex:serving:``."""
+        stack = self.read(name, more)
+        self.add_secret(stack, "api-key", UpstreamServer.key)
+        return stack
+
+    def read(self, name: str, more: str = "") -> Stack:
+        """The stack as its file has it with ``more`` in it."""
         text = stack_file(self.project, "dev").read_text()
         text = text.replace("  tpuflex:serving:\n", f"  tpuflex:serving:\n    port: {PORT}\n{more}")
         stack_file(self.project, name).write_text(text)
-        stack = read_stack(open_project(self.project, {}), name)
+        return self.reopen(name)
+
+    def reopen(self, name: str) -> Stack:
+        return read_stack(open_project(self.project, {}), name)
+
+    def add_secret(self, stack: Stack, role: str, *values: str) -> None:
+        """Have versions of a secret, from 1."""
         cloud = self.connect(stack)
-        parent, _, secret = cloud.secret("api-key").rpartition("/")
+        parent, _, secret = cloud.secret(role).rpartition("/")
         body: JsonObject = {"replication": {"automatic": {}}}
-        made = self.api.call("POST", f"v1/{parent}", secretId=secret, body=body)
-        assert made.status_code == 200
-        cloud.secrets.add_version(f"{parent}/{secret}", UpstreamServer().key)
-        return stack
+        self.api.call("POST", f"v1/{parent}", secretId=secret, body=body)
+        for value in values:
+            cloud.secrets.add_version(f"{parent}/{secret}", value)
 
     def connect(self, stack: Stack) -> Connection:
         return Connection(stack, dict(self.cloud.environ()), now=lambda: NOON)
@@ -111,11 +124,13 @@ def rig(project: Path, tmp_path: Path) -> Iterator[Rig]:
         yield Rig(project, cloud)
 
 
-def serving(address: str) -> AbstractAsyncContextManager[UpstreamServer]:
+def serving(
+    address: str, tls: ssl.SSLContext | None = None, key: str = UpstreamServer.key
+) -> AbstractAsyncContextManager[UpstreamServer]:
     """A server at the host that has ``address``."""
-    server = UpstreamServer()
+    server = UpstreamServer(key=key)
     server.answers["/tpuflex/requests"] = ['{"in_flight": 0, "closed": false}']
-    return server.running(address=address, port=PORT)
+    return server.running(tls, address, PORT)
 
 
 async def test_a_slice_that_serves_is_an_upstream(rig: Rig, tmp_path: Path) -> None:
@@ -208,6 +223,35 @@ async def test_a_stack_that_cannot_be_reached_holds_up_no_other(rig: Rig, tmp_pa
     ):
         assert running.one().open
         assert any("b: its slices cannot be read" in line for line in running.lines)
+
+
+async def test_a_stack_file_that_changes(rig: Rig, tmp_path: Path) -> None:
+    """A server that is started again with another key, and with a certificate, is an upstream once
+    the stack's file says so."""
+    stack = rig.stack("a")
+    address = rig.request(stack)
+    pem, key = certificate()
+    rig.add_secret(stack, "api-key", "sk-next")
+    rig.add_secret(stack, "tls-certificate", pem + key)
+    (tmp_path / "pem").write_text(pem + key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "pem")
+    async with running_fleet(
+        tmp_path,
+        stacks={"a": stack},
+        connect=rig.connect,
+        reopen=lambda stack: rig.reopen(stack.name),
+    ) as running:
+        async with serving(address):
+            await running.until(lambda: running.one().open)
+        async with serving(address, tls, "sk-next"):
+            await running.until(lambda: not running.one().open)
+            secrets = "  tpuflex:secrets:\n    api_key_version: 2\n    tls_certificate_version: 1\n"
+            file = stack_file(rig.project, "a")
+            file.write_text(file.read_text() + secrets)
+
+            await running.until(lambda: any(each.open for each in running.fleet.upstreams()))
+            assert running.one().url == f"https://{address}:{PORT}/v1"
 
 
 async def test_one_that_is_down_comes_up(rig: Rig, tmp_path: Path) -> None:

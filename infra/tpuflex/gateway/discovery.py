@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import TpuflexError
@@ -87,12 +87,14 @@ class Way:
     Attributes:
         url: base URL from here, which ends in ``/v1``.
         fingerprint: SHA-256 of the certificate that its server has, in hex; or empty.
+        key: reads the API key.
         tunnelled: whether it goes through a tunnel, which may break.
     """
 
     url: str
     fingerprint: str
     tunnelled: bool
+    key: Callable[[], str]
 
 
 class StackDiscovery:
@@ -101,10 +103,22 @@ class StackDiscovery:
     Args:
         stack: the stack.
         connect: connects to its cloud.
+        reopen: opens it again whose file has changed: a run may be followed by one with another
+            key, another port, or in another zone.
+
+    Attributes:
+        stack: the stack, as it was read last.
     """
 
-    def __init__(self, stack: Stack, connect: Callable[[Stack], Connection]) -> None:
-        self._stack, self._connect = stack, connect
+    def __init__(
+        self,
+        stack: Stack,
+        connect: Callable[[Stack], Connection],
+        reopen: Callable[[Stack], Stack],
+    ) -> None:
+        self.stack = stack
+        self._connect, self._reopen = connect, reopen
+        self._version = _version(stack)
         self._found: Connection | None = None
         self._recorded: Callable[[], Collection[str]] = tuple
 
@@ -112,13 +126,14 @@ class StackDiscovery:
         """How its slices are now.
 
         Raises:
-            TpuflexError: the cloud cannot be asked.
+            TpuflexError: the cloud cannot be asked, or the stack's file is wrong by now.
         """
+        self._read_again()
         cloud = self._cloud()
         try:
             lists, now = TpuLists(cloud.tpu), cloud.now()
             found = running_slices(
-                self._stack.settings, self._stack.names, lists, now=now, recorded=self._recorded
+                self.stack.settings, self.stack.names, lists, now=now, recorded=self._recorded
             )
         except TpuflexError:
             self._found = None  # an embedded cloud may be elsewhere when it is started again
@@ -146,24 +161,32 @@ class StackDiscovery:
         cloud = self._cloud()
         with connected(cloud, status, report, tunnel=True) as found:
             fingerprint = certificate_fingerprint(cloud, found.url)
-            yield Way(found.url, fingerprint, found.through is Route.IAP)
+            tunnelled = found.through is Route.IAP
+            yield Way(found.url, fingerprint, tunnelled, partial(api_key, cloud))
 
-    def key(self) -> str:
-        """The API key.
-
-        Raises:
-            TpuflexError: it cannot be read.
-        """
-        return api_key(self._cloud())
+    def _read_again(self) -> None:
+        version = _version(self.stack)
+        if version != self._version:
+            self.stack = self._reopen(self.stack)
+            self._version, self._found = version, None
 
     def _cloud(self) -> Connection:
         cloud = self._found
         if cloud is None:
-            cloud = self._connect(self._stack)
+            cloud = self._connect(self.stack)
             # Where slices were made before does not change by itself, and may need the engine.
             self._recorded = cache(cloud.recorded_zones)
             self._found = cloud
         return cloud
+
+
+def _version(stack: Stack) -> tuple[int, int] | None:
+    """What differs when the stack's file was changed; None where there is none."""
+    try:
+        found = stack.file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def has_priorities(settings: StackSettings) -> bool:

@@ -1,0 +1,165 @@
+"""The slices of a stack as upstreams: each that serves, by a way that is kept open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import TpuflexError
+from tpuflex.gateway.threads import in_thread
+
+if TYPE_CHECKING:
+    from tpuflex.gateway.discovery import Look, Place, ServingSlice, StackDiscovery, Way
+    from tpuflex.gateway.upstream_watch import UpstreamWatch
+    from tpuflex.stack.progress import Progress, Report
+    from tpuflex.stack.stack import Stack
+
+#: Seconds from one look at the slices to the next.
+_LOOK_S = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Slice:
+    """A slice that is an upstream, or will be once there is a way to it.
+
+    Attributes:
+        found: it, as the cloud had it last.
+        stack: its stack, as it was when the way was made.
+        watch: what watches it; None before there is a way.
+        way: the way.
+        asked: set when it was asked for a completion, or there is no way.
+        gone: whether it is there no more.
+    """
+
+    found: ServingSlice
+    stack: Stack
+    watch: UpstreamWatch | None = None
+    way: Way | None = None
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: bool = False
+
+    def needs_another_way(self, stack: Stack) -> bool:
+        """Whether its tunnel has broken; or it does not answer, and ``stack`` has changed since,
+        with it perhaps its certificate."""
+        if self.watch is None or self.way is None or self.watch.upstream.open:
+            return False
+        return self.stack is not stack or (self.way.tunnelled and self.watch.is_refused)
+
+
+class StackUpstreams:
+    """Has the slices of a stack as upstreams.
+
+    Args:
+        name: the stack's name among the upstreams.
+        discovery: finds its slices.
+        watch: makes what watches a slice: of the stack, by its name, the slice, the way to it, and
+            what is set once it was asked.
+        serve: has an upstream until it is gone, and all that it had in flight has ended.
+        changed: called when the stack's file was read again.
+        report: receives lines on ways, and on what is wrong.
+        now: a monotonic clock, in seconds.
+        pause: waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        discovery: StackDiscovery,
+        *,
+        watch: Callable[[Stack, str, ServingSlice, Way, asyncio.Event], UpstreamWatch],
+        serve: Callable[[UpstreamWatch], Awaitable[None]],
+        changed: Callable[[Stack], None],
+        report: Report,
+        now: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._name, self._discovery = name, discovery
+        self._watch, self._serve, self._changed = watch, serve, changed
+        self._report, self._now, self._pause = report, now, pause
+        self._stack = discovery.stack
+        self._slices: dict[Place, _Slice] = {}
+        self._looked = asyncio.Event()
+        #: What is wrong with what, which was said.
+        self._problems: dict[str, str] = {}
+
+    async def asked(self) -> None:
+        """Wait until it was looked for slices, and each of the first ones was asked."""
+        await self._looked.wait()
+        for each in tuple(self._slices.values()):
+            await each.asked.wait()
+
+    async def follow(self, tasks: asyncio.TaskGroup) -> None:
+        """Look at the slices again and again. While the cloud cannot be asked, they stay as they
+        are."""
+        while True:
+            try:
+                look = await in_thread(self._discovery.look)
+            except Exception as error:  # the gateway, and all others, go on whatever it is
+                self._say_problem(self._name, "its slices cannot be read", error)
+            else:
+                self._problems.pop(self._name, None)
+                self._update(tasks, look)
+            self._looked.set()
+            await self._pause(_LOOK_S)
+
+    def _update(self, tasks: asyncio.TaskGroup, look: Look) -> None:
+        if self._stack is not self._discovery.stack:
+            self._stack = self._discovery.stack
+            self._changed(self._stack)
+        for place, one in tuple(self._slices.items()):
+            one.found = look.serving.get(place, one.found)
+            if look.is_gone(place) or one.needs_another_way(self._stack):
+                self._leave(place, one)
+            elif one.watch is not None and place in look.serving:
+                self._follow_run(one.watch, one.found)
+        for place, found in look.serving.items():
+            if place not in self._slices and not found.draining:
+                one = self._slices[place] = _Slice(found, self._stack)
+                tasks.create_task(self._serve_slice(place, one))
+
+    def _leave(self, place: Place, one: _Slice) -> None:
+        one.gone = True
+        del self._slices[place]
+        if one.watch is not None:
+            one.watch.gone()
+
+    async def _serve_slice(self, place: Place, one: _Slice) -> None:
+        name, loop = f"{self._name}/{one.found.node}", asyncio.get_running_loop()
+
+        def report(progress: Progress) -> None:
+            loop.call_soon_threadsafe(self._report, progress)
+
+        way = self._discovery.way(one.found.status, report)
+        try:
+            one.way = await in_thread(way.__enter__)
+        except Exception as error:  # it is tried again after the next look
+            self._say_problem(name, "there is no way to it", error)
+            if not one.gone:
+                del self._slices[place]
+            one.asked.set()
+            return
+        self._problems.pop(name, None)
+        try:
+            if not one.gone:
+                one.watch = self._watch(one.stack, name, one.found, one.way, one.asked)
+                self._follow_run(one.watch, one.found)
+                await self._serve(one.watch)
+        finally:
+            one.asked.set()
+            await in_thread(partial(way.__exit__, None, None, None))
+
+    def _follow_run(self, watch: UpstreamWatch, found: ServingSlice) -> None:
+        """Have an upstream end, and drain, when its run does."""
+        watch.upstream.ends = None if found.ends_in is None else self._now() + found.ends_in
+        watch.drain(found.draining)
+
+    def _say_problem(self, name: str, what: str, error: Exception) -> None:
+        """Say what is wrong, once as long as it is the same."""
+        why = error.message if isinstance(error, TpuflexError) else repr(error)
+        if self._problems.get(name) != why:
+            self._problems[name] = why
+            again = f"It is tried again every {_LOOK_S:.0f} s."
+            self._report(f"{name}: {what}: {why.rstrip('.')}. {again}")
