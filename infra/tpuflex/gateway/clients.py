@@ -1,0 +1,97 @@
+"""Who may ask: clients by their keys, of which only digests are known."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tpuflex.settings.gateway import ClientLimits, ClientSettings
+
+#: What a key begins with, so that one that got into a repository or a log is recognised.
+KEY_PREFIX = "tpuflex-"
+#: Random bytes of a key. A digest without salt is enough for as many.
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Somebody with a key.
+
+    Attributes:
+        name: its name in the configuration.
+        request_class: class of its requests.
+        models: the models that it may ask for; None for all.
+        limits: what it may use.
+    """
+
+    name: str
+    request_class: str
+    models: frozenset[str] | None = None
+    limits: ClientLimits = field(default_factory=ClientLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was just made, and is kept nowhere.
+
+    Attributes:
+        client: name of the client that it is for.
+        key: the key.
+    """
+
+    client: str
+    key: str
+
+    @property
+    def digest(self) -> str:
+        """What the configuration has of it."""
+        return digest(self.key.encode())
+
+    def to_json(self) -> dict[str, object]:
+        """The document of `gateway key --json`."""
+        return {"client": self.client, "key": self.key, "key_sha256": self.digest}
+
+
+class Clients:
+    """The clients, by their keys.
+
+    Args:
+        settings: by name.
+    """
+
+    def __init__(self, settings: Mapping[str, ClientSettings]) -> None:
+        self._secret = secrets.token_bytes(32)
+        self._by_tag = {
+            self._tag(each.key_sha256): Client(
+                name,
+                each.request_class,
+                None if each.models is None else frozenset(each.models),
+                each.limits,
+            )
+            for name, each in settings.items()
+        }
+
+    def find(self, key: bytes) -> Client | None:
+        """The client with ``key``; None if it is nobody's.
+
+        Takes the same time for each key and for however many clients: what is compared is made
+        with a secret of this process, so that no time that was measured says what a digest begins
+        with.
+        """
+        return self._by_tag.get(self._tag(digest(key)))
+
+    def _tag(self, key_sha256: str) -> bytes:
+        return hmac.digest(self._secret, key_sha256.encode(), "sha256")
+
+
+def digest(key: bytes) -> str:
+    """What of a key is kept."""
+    return hashlib.sha256(key).hexdigest()
+
+
+def new_key(client: str) -> NewKey:
+    """Make a key for a client."""
+    return NewKey(client, KEY_PREFIX + secrets.token_urlsafe(_KEY_BYTES))
