@@ -74,6 +74,10 @@ class Lease:
         self.upstream.limit.first_token(now, late=late)
         return seconds
 
+    def unmeasured(self) -> None:
+        """The answer comes as a whole, so that nothing is seen of its first token."""
+        self._breaker.forget(self._number)
+
     def end(self, now: float) -> None:
         """The request has ended, in whichever way. A second time this does nothing."""
         if self._ended:

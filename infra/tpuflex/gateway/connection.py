@@ -52,17 +52,21 @@ class Connection:
     prompt_usd_micros: float | None = None
     generated_usd_micros: float | None = None
 
-    def request(self, method: str, path: str, **how: Any) -> _RequestContextManager:
+    def request(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **how: Any
+    ) -> _RequestContextManager:
         """A request for ``path`` below its base URL, to be entered with ``async with``; nothing is
         redirected.
 
         Args:
             method: HTTP's method.
             path: begins with a slash.
+            headers: beside those that every request has.
             **how: as for :meth:`aiohttp.ClientSession.request`.
         """
         url = f"{self.upstream.url}{path}"
-        return self.session.request(method, url, headers=self.headers, allow_redirects=False, **how)
+        all_headers = {**self.headers, **(headers or {})}
+        return self.session.request(method, url, headers=all_headers, allow_redirects=False, **how)
 
     def root(self, path: str, **how: Any) -> _RequestContextManager:
         """A GET for ``path`` beside its base URL: what the server says of itself."""

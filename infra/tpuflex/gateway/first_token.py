@@ -123,12 +123,15 @@ class FirstTokenBreaker:
         if now - began > self.limits.slow:
             self.first_token(number, now)
             return True
-        del self._pending[number]
-        if number in self._probes:
+        self.forget(number)
+        return False
+
+    def forget(self, number: int) -> None:
+        """It says nothing, however it ends: what it waits for is not its first token."""
+        if self._pending.pop(number, None) is not None and number in self._probes:
             self._probes.discard(number)
             if self._left is not None:
                 self._left += 1
-        return False
 
     def _move_on(self, now: float) -> None:
         while self._samples and self._samples[0][0] <= now - WINDOW_S:

@@ -1,0 +1,599 @@
+"""One request's way to an upstream and back.
+
+Until an upstream has sent something that was generated, the client has nothing, not even headers,
+and the request may move to another upstream, once. From then on it is this upstream's: what comes
+is handed on as it came, and an answer that breaks off ends with an error and without ``[DONE]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web
+
+from tpuflex.gateway.admission import Admission, Lease, Refused, RetryBudget
+from tpuflex.gateway.door import Ask, RejectedError, error_body
+from tpuflex.gateway.outcome import Outcome
+from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
+from tpuflex.gateway.upstream import Reason, Want
+
+if TYPE_CHECKING:
+    from aiohttp.client import _RequestContextManager
+
+    from tpuflex.gateway.clients import Client
+    from tpuflex.gateway.connection import Connection
+    from tpuflex.gateway.fleet import Fleet
+    from tpuflex.gateway.upstream import Upstream
+    from tpuflex.settings.gateway import ClassSettings, GatewaySettings
+
+#: Seconds without an event after which a client gets a comment, so that nothing on its way takes
+#: the connection for dead.
+COMMENT_S = 15.0
+#: Seconds after which a client that takes nothing is cut off.
+STALLED_S = 60.0
+#: Seconds without anything after which an upstream is given up in the middle of an answer. Some
+#: parsers of tool calls keep back a call until it is whole.
+SILENT_S = 600.0
+#: Bytes of an answer that is not streamed.
+MOST_ANSWER = 64 * 1024 * 1024
+#: Seconds that an upstream may take to end a stream after `[DONE]`, for its connection to be used
+#: again.
+_END_S = 1.0
+#: How much longer than expected an answer may take that is not streamed.
+_PATIENCE = 4
+#: Tokens from which on the pace of a stream says something.
+_PACED = 16
+#: Requests in a row that fail at an upstream until it is suspected, where one may fail by itself.
+_STRIKES = 2
+
+_COMMENT = b": keep-alive\n\n"
+_STREAM_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    # nginx would hold back events otherwise.
+    "X-Accel-Buffering": "no",
+}
+#: What a client gets whose answer breaks off.
+_BROKEN_OFF = b"data: %b\n\n" % error_body(
+    "The answer broke off: its server has failed.", "upstream_error", "upstream_failed"
+)
+
+#: What is said of each reason, and from when to when after it a request may be tried again.
+_REFUSALS: Mapping[Reason, tuple[str, float, float]] = {
+    Reason.NO_UPSTREAM: ("No upstream of this model is serving.", 5, 15),
+    Reason.DRAINING: ("The upstreams of this model end their last requests.", 5, 15),
+    Reason.RUN_ENDS: (
+        "The answer would not be whole when its upstream's run ends, at {ends}: ask for fewer"
+        " tokens, or when a successor serves.",
+        15,
+        45,
+    ),
+    Reason.KV_CACHE: ("The upstreams' KV caches are full.", 2, 6),
+    Reason.SLOW: ("First tokens come too late at present.", 5, 10),
+    Reason.FULL: ("All upstreams are busy, and so is the waiting room.", 1, 4),
+    Reason.WAITED: ("No place has become free in time.", 1, 4),
+}
+
+
+class _FailedError(Exception):
+    """An upstream did not answer as it should, and the client has nothing yet.
+
+    Attributes:
+        reason: why, for programs.
+        status: what the client gets if the request cannot move.
+        strikes: how much it says against the upstream: of :data:`_STRIKES` in a row it is
+            suspected.
+        moves: whether another upstream may do better.
+        unanswered: whether a connection broke before a byte of an answer, as one does that the
+            upstream closed for want of use.
+        answer: the upstream's own answer, which the client gets if the request cannot move; None
+            for one of ours.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        reason: str = "upstream_failed",
+        *,
+        status: int = 502,
+        strikes: int,
+        moves: bool = True,
+        unanswered: bool = False,
+        answer: web.Response | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.status = status
+        self.strikes = strikes
+        self.moves = moves
+        self.unanswered = unanswered
+        self.answer = answer
+
+
+@dataclass(slots=True, eq=False)
+class _Passage:
+    """A request under way, and what becomes of it."""
+
+    id: str
+    client: Client
+    ask: Ask
+    want: Want
+    rules: ClassSettings
+    request: web.BaseRequest
+    began: float
+    upstream: Upstream | None = None
+    pool: int | None = None
+    status: int = 499
+    reason: str | None = "client_left"
+    moved: bool = False
+    waited: float = 0.0
+    first_token: float | None = None
+    usage: Usage | None = None
+    generated: int | None = None
+
+    def ended(self, status: int, reason: str | None = None) -> None:
+        self.status, self.reason = status, reason
+
+    def outcome(self, now: float) -> Outcome:
+        usage = self.usage
+        return Outcome(
+            id=self.id,
+            client=self.client.name,
+            request_class=self.want.request_class,
+            model=self.want.model,
+            upstream=None if self.upstream is None else self.upstream.name,
+            pool=self.pool,
+            status=self.status,
+            reason=self.reason,
+            streamed=self.ask.stream,
+            moved=self.moved,
+            waited_s=self.waited,
+            first_token_s=self.first_token,
+            seconds=now - self.began,
+            prompt_tokens=None if usage is None else usage.prompt,
+            generated_tokens=self.generated if usage is None else usage.generated,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """A stream whose headers are out.
+
+    Attributes:
+        upstream: the answer that is handed on.
+        client: the answer that the client gets.
+        request: the client's request.
+        heard: when something came from the upstream.
+        said: when the client got something.
+        writing: since when the client has not taken what it got; None while it has.
+        silent: whether the upstream was given up for its silence.
+        comments: those that are on their way.
+    """
+
+    upstream: aiohttp.ClientResponse
+    client: web.StreamResponse
+    request: web.BaseRequest
+    heard: float
+    said: float
+    writing: float | None = None
+    silent: bool = False
+    comments: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def tick(self, now: float) -> None:
+        """Look after it, once in a while: cheaper than timers that each event sets again."""
+        if self.writing is not None:
+            transport = self.request.transport
+            if now - self.writing > STALLED_S and transport is not None:
+                transport.abort()
+        elif now - self.heard > SILENT_S:
+            self.silent = True
+            self.upstream.close()
+        elif now - self.said > COMMENT_S:
+            self.said = now
+            task = asyncio.ensure_future(self._comment())
+            self.comments.add(task)
+            task.add_done_callback(self.comments.discard)
+
+    async def _comment(self) -> None:
+        # Only whole events are written, so a comment never comes within one.
+        with suppress(ConnectionError):
+            await self.client.write(_COMMENT)
+
+
+class Relay:
+    """Answers completions from upstreams.
+
+    Args:
+        settings: classes of requests, and the share that may move.
+        fleet: the upstreams.
+        admission: who of those that ask gets a place.
+        ended: receives how each request has ended.
+        now: the clock, monotonic.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        fleet: Fleet,
+        admission: Admission,
+        *,
+        ended: Callable[[Outcome], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._classes = settings.all_classes
+        self._fleet, self._admission = fleet, admission
+        self._retries = RetryBudget(settings.retry_share)
+        self._ended, self._now = ended, now
+        self._streams: set[_Stream] = set()
+        #: Requests in a row that failed, by upstream.
+        self._strikes: dict[Upstream, int] = {}
+
+    def tick(self) -> None:
+        """Refuse those who have waited for too long, and look after streams. To be called about
+        twice a second."""
+        now = self._now()
+        self._admission.expire(now)
+        for each in tuple(self._streams):
+            each.tick(now)
+
+    async def complete(
+        self, request: web.BaseRequest, client: Client, ask: Ask, request_id: str
+    ) -> web.StreamResponse:
+        """Answer a completion.
+
+        Raises:
+            RejectedError: it gets no answer; nothing has been sent.
+        """
+        name = self._fleet.request_class(ask.model) or client.request_class
+        rules = self._classes[name]
+        want = Want(ask.model, name, rules.priority, self._tokens(ask))
+        passage = _Passage(request_id, client, ask, want, rules, request, self._now())
+        self._retries.request()
+        try:
+            return await self._answer(passage)
+        except RejectedError as error:
+            passage.ended(error.status, error.reason)
+            raise
+        finally:
+            self._ended(passage.outcome(self._now()))
+
+    def _tokens(self, ask: Ask) -> int:
+        """The most tokens of one sequence."""
+        if ask.max_tokens is not None:
+            return ask.max_tokens
+        longest = [
+            length
+            for pool in self._fleet.pools(ask.model)
+            for each in pool
+            if (length := self._fleet.connection(each).max_model_len) is not None
+        ]
+        most = self._settings.requests.max_tokens
+        return min(most, max(longest, default=most))
+
+    async def _answer(self, passage: _Passage) -> web.StreamResponse:
+        found = await self._place(passage)
+        if isinstance(found, Refused):
+            raise self._refusal(found)
+        lease, reconnected = found, False
+        try:
+            while True:
+                try:
+                    return await self._ask(passage, lease)
+                except _FailedError as error:
+                    failure = error
+                if failure.unanswered and not reconnected and self._retries.retry():
+                    # It may have been closed just as it was used.
+                    reconnected = True
+                    continue
+                self._strike(lease.upstream, failure)
+                lease.end(self._now())
+                other = await self._move(passage, lease.upstream) if failure.moves else None
+                if other is None:
+                    return self._give_up(passage, failure)
+                lease = other
+        finally:
+            lease.end(self._now())
+
+    async def _place(self, passage: _Passage, tried: tuple[Upstream, ...] = ()) -> Lease | Refused:
+        """A place at an upstream, perhaps after a wait."""
+        began = self._now()
+        decision: list[Lease | Refused] = []
+        waits: asyncio.Future[None] | None = None
+
+        def decided(found: Lease | Refused) -> None:
+            decision.append(found)
+            if waits is not None and not waits.done():
+                waits.set_result(None)
+
+        leave = self._admission.ask(passage.want, began, decided, tried)
+        if not decision:
+            waits = asyncio.get_running_loop().create_future()
+            try:
+                await waits
+            except asyncio.CancelledError:
+                leave()
+                for each in decision:
+                    if isinstance(each, Lease):
+                        each.end(self._now())
+                raise
+            finally:
+                passage.waited += self._now() - began
+        [found] = decision
+        if isinstance(found, Lease):
+            passage.upstream, passage.pool = found.upstream, found.pool
+        return found
+
+    async def _move(self, passage: _Passage, upstream: Upstream) -> Lease | None:
+        """A place at another upstream than ``upstream``; None if the request has to stay."""
+        if passage.moved or not self._retries.retry():
+            return None
+        found = await self._place(passage, (upstream,))
+        if isinstance(found, Refused):
+            return None
+        passage.moved = True
+        return found
+
+    def _strike(self, upstream: Upstream, failure: _FailedError) -> None:
+        """Count a failure against ``upstream``."""
+        if failure.strikes:
+            strikes = self._strikes.get(upstream, 0) + failure.strikes
+            self._strikes[upstream] = strikes
+            if strikes >= _STRIKES:
+                self._suspect(upstream, str(failure))
+
+    def _suspect(self, upstream: Upstream, why: str) -> None:
+        self._strikes.pop(upstream, None)
+        self._fleet.suspect(upstream, why)
+
+    def _give_up(self, passage: _Passage, failure: _FailedError) -> web.StreamResponse:
+        """The answer to a request that failed and does not move."""
+        if failure.answer is None:
+            raise RejectedError(
+                failure.status,
+                str(failure),
+                failure.reason,
+                kind="upstream_error",
+                retry_after=random.uniform(1, 4),  # noqa: S311 - jitter
+            ) from failure
+        passage.ended(failure.status, failure.reason)
+        return failure.answer
+
+    def _refusal(self, refused: Refused) -> RejectedError:
+        message, soonest, latest = _REFUSALS[refused.reason]
+        if refused.ends is not None:
+            ends = datetime.now(UTC) + timedelta(seconds=refused.ends - self._now())
+            message = message.format(ends=f"{ends:%H:%M:%S} UTC")
+        return RejectedError(
+            503,
+            message,
+            refused.reason,
+            kind="service_unavailable_error",
+            retry_after=random.uniform(soonest, latest),  # noqa: S311 - jitter
+        )
+
+    async def _ask(self, passage: _Passage, lease: Lease) -> web.StreamResponse:
+        """Ask an upstream, and hand on what it answers.
+
+        Raises:
+            _FailedError: it has not answered as it should, and nothing was sent to the client.
+        """
+        connection = self._fleet.connection(lease.upstream)
+        if not passage.ask.stream:
+            lease.unmeasured()
+            return await self._whole(passage, lease.upstream, connection)
+        answer = StreamedAnswer(hand_on_usage=passage.ask.wants_usage)
+        try:
+            async with asyncio.timeout(passage.rules.first_token.limit):
+                response, held = await self._begin(passage, connection, answer)
+        except TimeoutError as error:
+            raise _FailedError(
+                "No first token has come in time.", "first_token_timeout", status=504, strikes=1
+            ) from error
+        try:
+            self._strikes.pop(lease.upstream, None)
+            passage.first_token = lease.first_token(self._now())
+            return await self._hand_on(passage, lease.upstream, response, answer, held)
+        finally:
+            response.close()
+
+    async def _whole(
+        self, passage: _Passage, upstream: Upstream, connection: Connection
+    ) -> web.StreamResponse:
+        """Ask for an answer that is not streamed."""
+        limit = passage.rules.first_token.limit
+        expected = upstream.seconds_for(passage.want.tokens, limit)
+        try:
+            async with asyncio.timeout(_PATIENCE * expected):
+                async with self._request(passage, connection) as response:
+                    body = await _read(response)
+        except (aiohttp.ClientError, TooLongError) as error:
+            raise _failed(error) from error
+        except TimeoutError as error:
+            raise _FailedError(
+                "The upstream has not answered in time.", "timeout", status=504, strikes=1
+            ) from error
+        _check(response, body, passage)
+        self._strikes.pop(upstream, None)
+        with suppress(ValueError, RecursionError):
+            passage.usage = Usage.of(json.loads(body))
+        passage.ended(200)
+        return web.Response(body=body, headers=_headers(response, passage))
+
+    async def _begin(
+        self, passage: _Passage, connection: Connection, answer: StreamedAnswer
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """Ask for a stream, and wait until something was generated. Returns what came until
+        then."""
+        try:
+            response = await self._request(passage, connection)
+            try:
+                if response.status != 200:
+                    _check(response, await _read(response), passage)
+                if response.content_type != "text/event-stream":
+                    raise _FailedError("The upstream's answer is no stream.", strikes=1)
+                held: list[bytes] = []
+                size = 0
+                while not (answer.begun or answer.done):
+                    data = await response.content.readany()
+                    size += len(data)
+                    if size > MOST_BYTES:
+                        raise TooLongError
+                    held.append(answer.take(data))
+                    if answer.error is not None:
+                        raise _FailedError("The upstream has given up.", strikes=1)
+                    if not data:
+                        raise _FailedError("The upstream's answer is empty.", strikes=_STRIKES)
+                return response, b"".join(held)
+            except BaseException:
+                response.close()
+                raise
+        except (aiohttp.ClientError, TooLongError) as error:
+            raise _failed(error) from error
+
+    def _request(self, passage: _Passage, connection: Connection) -> _RequestContextManager:
+        ask, document = passage.ask, dict(passage.ask.document)
+        document["model"] = connection.upstream.model
+        if ask.stream:
+            options = document.get("stream_options") or {}
+            document["stream_options"] = {**options, "include_usage": True}
+        if connection.priority_scheduling:
+            document["priority"] = passage.want.priority
+        return connection.request(
+            "POST",
+            ask.path.removeprefix("/v1"),
+            data=json.dumps(document, separators=(",", ":")).encode(),
+            headers={"Content-Type": "application/json", "X-Request-Id": passage.id},
+        )
+
+    async def _hand_on(
+        self,
+        passage: _Passage,
+        upstream: Upstream,
+        response: aiohttp.ClientResponse,
+        answer: StreamedAnswer,
+        out: bytes,
+    ) -> web.StreamResponse:
+        """Hand on a stream that has begun. From here on nothing moves, and nothing is raised."""
+        client = web.StreamResponse(headers={**_STREAM_HEADERS, "x-request-id": passage.id})
+        began = self._now()
+        stream = _Stream(response, client, passage.request, began, began)
+        self._streams.add(stream)
+        failure = ""
+        try:
+            stream.writing = began
+            await client.prepare(passage.request)
+            while not answer.ended:
+                if out:
+                    stream.writing = stream.said = stream.heard
+                    await client.write(out)
+                stream.writing = None
+                data = await response.content.readany()
+                stream.heard = self._now()
+                if not data:
+                    failure = "it ended in the middle of an answer"
+                    break
+                out = answer.take(data)
+        except (aiohttp.ClientError, TooLongError) as error:
+            if stream.writing is not None:
+                return client  # it has left
+            failure = "it fell silent" if stream.silent else f"it broke off: {error!r}"
+        finally:
+            self._streams.discard(stream)
+            passage.usage, passage.generated = answer.usage, answer.events
+        if failure:
+            passage.ended(200, "upstream_failed")
+            self._suspect(upstream, failure)
+            out = _BROKEN_OFF
+        elif answer.error is not None:
+            passage.ended(200, "upstream_error")
+            self._strike(upstream, _FailedError("it has given up a request", strikes=1))
+            out += answer.error if b'"error"' in answer.error else _BROKEN_OFF
+        else:
+            passage.ended(200)
+            if answer.usage is not None and answer.usage.generated >= _PACED * passage.ask.n:
+                tokens = answer.usage.generated // passage.ask.n
+                upstream.streamed(tokens - 1, stream.heard - began)
+        with suppress(ConnectionError):
+            await client.write_eof(out)
+        if answer.done:
+            await _end(response)
+        return client
+
+
+def _check(response: aiohttp.ClientResponse, body: bytes, passage: _Passage) -> None:
+    """Refuse an answer that has not what was asked for.
+
+    Raises:
+        _FailedError: always, but for status 200.
+    """
+    status = response.status
+    if status == 200:
+        return
+    said = f"The upstream has answered with status {status}."
+    if status in (401, 403):
+        # It is the gateway's own key that is refused, and no client can mend that.
+        raise _FailedError("The upstream refuses the gateway.", "upstream_key", strikes=_STRIKES)
+    if 400 <= status < 500:
+        answer = web.Response(status=status, body=body, headers=_headers(response, passage))
+        # At 429 it is the gateway's own limit there.
+        raise _FailedError(
+            said, "upstream_refused", status=status, strikes=0, moves=status == 429, answer=answer
+        )
+    raise _FailedError(said, strikes=_STRIKES if status == 503 else 1)
+
+
+def _headers(response: aiohttp.ClientResponse, passage: _Passage) -> dict[str, str]:
+    """The headers of an answer that is handed on: nothing else of the upstream's is."""
+    headers = {
+        "Content-Type": response.headers.get("Content-Type", "application/json"),
+        "x-request-id": passage.id,
+    }
+    if (after := response.headers.get("Retry-After")) is not None:
+        headers["Retry-After"] = after
+    return headers
+
+
+def _failed(error: aiohttp.ClientError | TooLongError) -> _FailedError:
+    if isinstance(error, TooLongError):
+        return _FailedError("The upstream's answer is too long.", strikes=1)
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return _FailedError("The upstream cannot be reached.", strikes=_STRIKES)
+    return _FailedError(
+        "The upstream broke off before it answered.",
+        strikes=_STRIKES,
+        unanswered=isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError),
+    )
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """All of an answer.
+
+    Raises:
+        TooLongError: it is too long.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while data := await response.content.readany():
+        parts.append(data)
+        size += len(data)
+        if size > MOST_ANSWER:
+            raise TooLongError
+    return b"".join(parts)
+
+
+async def _end(response: aiohttp.ClientResponse) -> None:
+    """Read the end of a stream, so that its connection can be used again."""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(_END_S):
+            while await response.content.readany():
+                pass

@@ -1,0 +1,239 @@
+"""The gateway's HTTP server: who asks for what, and the answer to it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import math
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from tpuflex.errors import TpuflexError
+from tpuflex.gateway.door import (
+    COMPLETIONS,
+    RejectedError,
+    bearer_key,
+    check_bounds,
+    check_path,
+    read_ask,
+    request_id,
+    unknown_key,
+)
+
+if TYPE_CHECKING:
+    from tpuflex.gateway.clients import Client, Clients
+    from tpuflex.gateway.fleet import Fleet
+    from tpuflex.gateway.relay import Relay
+    from tpuflex.settings.gateway import GatewaySettings
+
+#: Seconds for a request's body, and for the head of a request on a connection that is open.
+_BODY_S = 30.0
+_IDLE_S = 75.0
+#: Seconds that requests in flight have to end, when the gateway does.
+DRAIN_S = 30.0
+#: Seconds between looks at what waits and what streams.
+_TICK_S = 0.5
+#: Connections that wait to be accepted.
+_BACKLOG = 1024
+
+_TOO_LONG = RejectedError(413, "The body is longer than it may be.", "body_too_long")
+
+
+class Gateway:
+    """Answers requests.
+
+    Args:
+        settings: what a request may be.
+        fleet: the upstreams.
+        clients: who may ask.
+        relay: answers completions.
+        operator_key: the key for /metrics and /tpuflex/gateway.
+        metrics: the text of /metrics.
+        status: the document of /tpuflex/gateway.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        fleet: Fleet,
+        clients: Clients,
+        relay: Relay,
+        *,
+        operator_key: str,
+        metrics: Callable[[], bytes],
+        status: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._settings, self._fleet, self._clients = settings, fleet, clients
+        self._relay = relay
+        self._operator_key = operator_key.encode()
+        self._metrics, self._status = metrics, status
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer to a request."""
+        identifier = request_id(request.headers.get("x-request-id"))
+        try:
+            check_path(request.method, path := request.raw_path)
+            if path in COMPLETIONS:
+                return await self._complete(request, path, identifier)
+            answer = self._get(request, path)
+        except RejectedError as rejected:
+            answer = _rejection(rejected)
+        answer.headers["x-request-id"] = identifier
+        return answer
+
+    async def _complete(
+        self, request: web.BaseRequest, path: str, identifier: str
+    ) -> web.StreamResponse:
+        client = self._client(request)
+        ask = read_ask(path, await self._body(request))
+        if ask.model not in self._models(client):
+            raise RejectedError(
+                404, f"There is no model {ask.model!r} for this key.", "model_not_found"
+            )
+        check_bounds(ask, self._settings.requests)
+        return await self._relay.complete(request, client, ask, identifier)
+
+    def _get(self, request: web.BaseRequest, path: str) -> web.Response:
+        if path == "/health":
+            serves = any(each.open and not each.draining for each in self._fleet.upstreams())
+            return web.Response(status=200 if serves else 503)
+        if path == "/v1/models":
+            models = self._models(self._client(request))
+            return _json(
+                {
+                    "object": "list",
+                    "data": [
+                        {"id": each, "object": "model", "created": 0, "owned_by": "tpuflex"}
+                        for each in models
+                    ],
+                }
+            )
+        if not hmac.compare_digest(_key(request), self._operator_key):
+            raise unknown_key()
+        if path == "/metrics":
+            return web.Response(
+                body=self._metrics(),
+                headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+            )
+        return _json(self._status())
+
+    def _client(self, request: web.BaseRequest) -> Client:
+        client = self._clients.find(_key(request))
+        if client is None:
+            raise unknown_key()
+        return client
+
+    def _models(self, client: Client) -> list[str]:
+        """The models that a client may ask for."""
+        models = self._fleet.models()
+        return [each for each in models if client.models is None or each in client.models]
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        most = self._settings.requests.body_bytes
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise RejectedError(415, "The body is compressed: send it as it is.", "compressed")
+        if (request.content_length or 0) > most:
+            raise _TOO_LONG
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        content = request.content
+        if content.is_eof() and content.total_bytes <= most:
+            return content.read_nowait()
+        try:
+            async with asyncio.timeout(_BODY_S):
+                body = bytearray()
+                while data := await content.readany():
+                    body += data
+                    if len(body) > most:
+                        raise _TOO_LONG
+                return bytes(body)
+        except TimeoutError as error:
+            raise RejectedError(408, "The body has not come in time.", "body_too_slow") from error
+        except web.RequestPayloadError as error:
+            raise RejectedError(400, "The body cannot be read.", "invalid_request") from error
+
+
+def _key(request: web.BaseRequest) -> bytes:
+    return bearer_key(request.headers.getall("Authorization", ()))
+
+
+def _json(document: Mapping[str, object]) -> web.Response:
+    return web.Response(
+        body=json.dumps(document).encode(), headers={"Content-Type": "application/json"}
+    )
+
+
+def _rejection(rejected: RejectedError) -> web.Response:
+    headers = {"Content-Type": "application/json", "x-tpuflex-reason": rejected.reason}
+    if rejected.retry_after is not None:
+        headers["Retry-After"] = str(max(math.ceil(rejected.retry_after), 1))
+    if rejected.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.Response(status=rejected.status, body=rejected.body, headers=headers)
+
+
+@asynccontextmanager
+async def serving(
+    gateway: Gateway,
+    relay: Relay,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    drain: float = DRAIN_S,
+) -> AsyncIterator[int]:
+    """Answer requests as long as the block runs; then those that are in flight have ``drain``
+    seconds to end.
+
+    Args:
+        gateway: answers.
+        relay: is looked after.
+        host: address to listen on.
+        port: port to listen on; 0 is any free one.
+        tls: certificate and key; None for none.
+        drain: seconds.
+
+    Yields:
+        the port.
+
+    Raises:
+        TpuflexError: it cannot listen there.
+    """
+    server = web.Server(
+        gateway.answer,
+        handler_cancellation=True,
+        access_log=None,
+        auto_decompress=False,
+        keepalive_timeout=_IDLE_S,
+        lingering_time=2.0,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=drain)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, ssl_context=tls, backlog=_BACKLOG)
+    ticking = asyncio.create_task(_tick(relay))
+    try:
+        try:
+            await site.start()
+        except OSError as error:
+            raise TpuflexError(
+                f"Port {port} of {host} cannot be used: {error.strerror or error}.",
+                hint="Write another one for port, or 0 for any free one.",
+            ) from error
+        yield runner.addresses[0][1]
+    finally:
+        try:
+            await runner.cleanup()
+        finally:
+            ticking.cancel()
+
+
+async def _tick(relay: Relay) -> None:
+    while True:
+        await asyncio.sleep(_TICK_S)
+        relay.tick()

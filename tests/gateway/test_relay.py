@@ -1,0 +1,262 @@
+"""One request's way to an upstream and back, with upstreams that fail at every point."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.gateway.gateway_rig import (
+    ANSWER,
+    DONE,
+    GOOD,
+    HANDED_ON,
+    ROLE,
+    USAGE,
+    WHOLE,
+    Script,
+    Scripted,
+    answers,
+    delta,
+    dies_after,
+    gateway_before,
+    pauses_after,
+    stalls_after,
+    streams,
+)
+from tpuflex.settings.gateway import ClassSettings, FirstTokenSettings, GatewaySettings
+
+#: As vLLM reports that its engine has died.
+GIVEN_UP = b'data: {"error": {"message": "EngineCore encountered an issue", "code": 500}}\n\n'
+
+
+def within(limit: float, **more: object) -> GatewaySettings:
+    """Settings with a limit for the first token of one request."""
+    token = FirstTokenSettings(slow=limit, very_slow=limit, limit=limit)
+    interactive = ClassSettings(first_token=token)
+    return GatewaySettings.model_validate(
+        {"retry_share": 1, "classes": {"interactive": interactive}, **more}
+    )
+
+
+async def test_a_stream_is_handed_on_as_it_came() -> None:
+    """But for the usage, which is counted and was not asked for; the upstream is asked for it, by
+    the name of the model there."""
+    async with gateway_before(upstream := Scripted()) as rig, rig.stream() as response:
+        assert response.status == 200
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        assert await response.read() == HANDED_ON
+
+    [asked], [outcome] = upstream.asked, rig.outcomes
+    assert asked.document["model"] == "model-there"
+    assert asked.document["stream_options"] == {"include_usage": True}
+    assert outcome.id == response.headers["x-request-id"]
+    assert (outcome.status, outcome.reason, outcome.moved) == (200, None, False)
+    assert (outcome.prompt_tokens, outcome.generated_tokens) == (7, 3)
+    assert outcome.first_token_s is not None
+    assert rig.in_flight == 0
+
+
+async def test_the_usage_is_handed_on_to_who_asks_for_it() -> None:
+    """As OpenAI does."""
+    async with gateway_before(Scripted()) as rig:
+        _, body = await rig.streamed(stream_options={"include_usage": True})
+
+    assert body == b"".join(ANSWER)
+
+
+async def test_an_answer_that_is_not_streamed_is_handed_on() -> None:
+    """Whole, with what it has used; and it says nothing about first tokens."""
+    async with gateway_before(upstream := Scripted()) as rig, rig.ask() as response:
+        assert response.status == 200
+        assert await response.json() == WHOLE
+
+    [outcome] = rig.outcomes
+    assert (outcome.prompt_tokens, outcome.generated_tokens) == (7, 3)
+    assert outcome.first_token_s is None
+    assert "stream_options" not in upstream.asked[0].document
+    assert rig.in_flight == 0
+
+
+BEFORE = {
+    "dies": dies_after(),
+    "dies after its headers": dies_after(b": hello\n\n"),
+    "dies after the role": dies_after(ROLE),
+    "ends after the role": streams(ROLE),
+    "ends at once": streams(),
+    "errs, then says that it is done": streams(ROLE, GIVEN_UP, DONE),
+    "errs with its first word": streams(ROLE + delta(content="one ") + GIVEN_UP + DONE),
+    "503": answers(503),
+    "500": answers(500, '{"error": {"message": "cannot schedule new futures after shutdown"}}'),
+    "429": answers(429),
+    "refuses our key": answers(401, "Bearer something-secret"),
+    "is no stream": answers(200),
+    "redirects": answers(302, Location="/elsewhere"),
+}
+
+
+@pytest.mark.parametrize("failure", BEFORE.values(), ids=BEFORE)
+async def test_a_request_moves_until_something_was_generated(failure: Script) -> None:
+    """The client sees nothing of what the first upstream said, and no answer is computed twice
+    elsewhere."""
+    first, second = Scripted(always=failure), Scripted()
+    async with gateway_before(first, second) as rig:
+        assert await rig.streamed() == (200, HANDED_ON)
+
+    [outcome] = rig.outcomes
+    assert (outcome.upstream, outcome.pool, outcome.moved) == ("u1", 1, True)
+    assert len(second.asked) == 1
+    assert rig.in_flight == 0
+
+
+@pytest.mark.parametrize("events", [(), (b": hello\n\n",), (ROLE,)])
+async def test_a_request_moves_whose_first_token_does_not_come(events: tuple[bytes, ...]) -> None:
+    """And the upstream that stalls is left."""
+    first, second = Scripted(always=stalls_after(*events)), Scripted()
+    async with gateway_before(first, second, settings=within(0.2)) as rig:
+        assert await rig.streamed() == (200, HANDED_ON)
+        await asyncio.wait_for(first.asked[0].left.wait(), 5)
+
+
+@pytest.mark.parametrize("count", range(2, len(ANSWER)))
+@pytest.mark.parametrize("death", ["dies", "ends"])
+async def test_an_answer_that_breaks_off_ends_with_an_error(count: int, death: str) -> None:
+    """At whichever event: nothing of it is lost or doubled, it does not move, and nothing says that
+    it was whole."""
+    events = ANSWER[:count]
+    script = dies_after(*events) if death == "dies" else streams(*events)
+    first, second = Scripted(always=script), Scripted()
+    async with gateway_before(first, second) as rig:
+        status, body = await rig.streamed()
+
+    said = b"".join(each for each in events if each is not USAGE)
+    assert status == 200
+    assert body.startswith(said)
+    assert b"[DONE]" not in body
+    error = json.loads(body.removeprefix(said).removeprefix(b"data: "))["error"]
+    assert error["code"] == "upstream_failed"
+    assert (len(first.asked), len(second.asked)) == (1, 0)
+    assert rig.outcomes[0].reason == "upstream_failed"
+    assert rig.upstreams.suspected == ["u0"]
+    assert rig.in_flight == 0
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_an_error_in_the_middle_is_the_end(together: bool) -> None:
+    """The client gets the upstream's error, and not the `[DONE]` that vLLM sends after it."""
+    said = ROLE + delta(content="one ")
+    then = [GIVEN_UP + DONE] if together else [GIVEN_UP, DONE]
+    script = pauses_after(said, then=then)
+    async with gateway_before(Scripted(always=script), second := Scripted()) as rig:
+        assert await rig.streamed() == (200, said + GIVEN_UP)
+
+    assert second.asked == []
+    assert rig.outcomes[0].reason == "upstream_error"
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_what_an_upstream_says_of_the_request_is_handed_on(status: int) -> None:
+    """Another one would say the same."""
+    text = '{"error": {"message": "too long a prompt"}}'
+    first = Scripted(always=answers(status, text, Server="vllm"))
+    async with gateway_before(first, second := Scripted()) as rig:
+        for stream in (True, False):
+            async with rig.ask(stream=stream) as response:
+                assert response.status == status
+                assert await response.text() == text
+                assert response.headers.get("Server") != "vllm"
+
+    assert second.asked == []
+    assert rig.upstreams.suspected == []
+
+
+async def test_a_key_of_the_gateways_that_is_refused_is_no_client_s_business() -> None:
+    """What the upstream says of it is not handed on."""
+    refusing = Scripted(always=answers(401, "key sk-secret"))
+    async with gateway_before(refusing) as rig, rig.ask() as response:
+        assert response.status == 502
+        assert "sk-secret" not in await response.text()
+
+    assert rig.upstreams.suspected == ["u0"]
+
+
+async def test_an_upstream_that_fails_once_may_have_met_a_bad_request() -> None:
+    """It is suspected at the second failure in a row."""
+    first = Scripted([answers(500), GOOD, answers(500), answers(500)])
+    async with gateway_before(first, Scripted()) as rig:
+        for suspected in ([], [], [], ["u0"]):
+            assert await rig.streamed() == (200, HANDED_ON)
+            assert rig.upstreams.suspected == suspected
+
+
+async def test_a_request_moves_once() -> None:
+    """With two upstreams that fail, it fails; a third is not tried."""
+    third = Scripted()
+    failing = [Scripted(always=answers(503)), Scripted(always=answers(503))]
+    async with gateway_before(*failing, third) as rig, rig.stream() as response:
+        assert response.status == 502
+        assert response.headers["x-tpuflex-reason"] == "upstream_failed"
+        assert int(response.headers["Retry-After"]) >= 1
+        assert (await response.json())["error"]["code"] == "upstream_failed"
+
+    assert third.asked == []
+
+
+async def test_requests_move_no_more_often_than_their_share() -> None:
+    """So that an overload is not made worse."""
+    first, second = Scripted(always=answers(503)), Scripted()
+    async with gateway_before(first, second, settings=GatewaySettings(retry_share=0.2)) as rig:
+        statuses = [(await rig.streamed())[0] for _ in range(40)]
+
+    # Three in any case, and a fifth.
+    assert statuses.count(200) == 3 + 40 // 5
+    assert len(second.asked) == statuses.count(200)
+
+
+async def test_a_connection_that_was_closed_for_want_of_use_loses_nothing() -> None:
+    """An upstream may close it just as it is used again: the request goes over a new one."""
+    upstream = Scripted([GOOD, dies_after(), GOOD])
+    async with gateway_before(upstream) as rig:
+        for _ in range(2):
+            assert await rig.streamed() == (200, HANDED_ON)
+
+    assert rig.upstreams.suspected == []
+    assert [each.moved for each in rig.outcomes] == [False, False]
+
+
+async def test_connections_are_used_again() -> None:
+    """Those of streams, too: hundreds of requests over one connection."""
+    async with gateway_before(upstream := Scripted()) as rig:
+        for _ in range(300):
+            assert await rig.streamed() == (200, HANDED_ON)
+
+    assert len({each.peer for each in upstream.asked}) == 1
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_an_upstream_is_left_when_the_client_leaves(begun: bool) -> None:
+    """Within 100 ms, with or without something generated."""
+    events = (ROLE, delta(content="one ")) if begun else ()
+    upstream = Scripted(always=stalls_after(*events))
+    async with gateway_before(upstream) as rig:
+        asking = asyncio.ensure_future(rig.streamed())
+        await upstream.got_one.wait()
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        await asyncio.wait_for(upstream.asked[0].left.wait(), 0.1)
+        await asyncio.sleep(0.01)
+        assert rig.in_flight == 0
+
+    [outcome] = rig.outcomes
+    assert (outcome.status, outcome.reason) == (499, "client_left")
+
+
+async def test_a_whole_answer_is_given_up_when_the_client_leaves() -> None:
+    """Nobody would read it."""
+    upstream = Scripted(always=stalls_after())
+    async with gateway_before(upstream) as rig:
+        asking = asyncio.ensure_future(rig.ask().__aenter__())
+        await upstream.got_one.wait()
+        asking.cancel()
+        await asyncio.wait_for(upstream.asked[0].left.wait(), 0.1)
