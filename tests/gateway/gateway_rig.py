@@ -13,6 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from tpuflex.gateway.admission import Admission, ClassRules
+from tpuflex.gateway.budgets import Budgets, MemoryCounts
 from tpuflex.gateway.clients import Clients, digest
 from tpuflex.gateway.connection import Connection, open_session
 from tpuflex.gateway.first_token import FirstTokenLimits
@@ -277,7 +278,7 @@ async def gateway_before(
         }
         admission = Admission(classes, upstreams.pools)
         fleet = cast("Any", upstreams)
-        relay = Relay(settings, fleet, admission, ended=outcomes.append)
+        relay = Relay(settings, fleet, admission, Budgets(MemoryCounts()), ended=outcomes.append)
         gateway = Gateway(
             settings,
             fleet,

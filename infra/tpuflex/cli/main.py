@@ -132,6 +132,10 @@ COMMANDS = {
         "measure.command",
         "Show what the stack has served, what that cost, and whether another slice pays.",
     ),
+    "gateway": (
+        "gateway.command",
+        "One address in front of endpoints, which outlives every slice.",
+    ),
     "restart": (
         "endpoint.restart",
         "Start the server again, on the same host, and wait until it has served a completion.",

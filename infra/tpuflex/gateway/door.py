@@ -10,10 +10,11 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from tpuflex.settings.gateway import RequestLimits
+from tpuflex.gateway.sampling import with_sampling
+from tpuflex.settings.gateway import RequestLimits, SamplingSettings
 
 #: Where completions are asked for.
 COMPLETIONS = ("/v1/chat/completions", "/v1/completions")
@@ -98,6 +99,12 @@ class Ask:
     prompts: int
     max_tokens: int | None
     prompt_bytes: int | None
+
+    def sampled(self, sampling: SamplingSettings) -> Ask:
+        """It with the parameters of sampling of its class."""
+        document = with_sampling(self.document, sampling)
+        chat = self.path == COMPLETIONS[0]
+        return replace(self, document=document, max_tokens=_max_tokens(document, chat=chat))
 
 
 def check_path(method: str, path: str) -> None:

@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import aiohttp
 from aiohttp import web
 
 from tpuflex.gateway.admission import Admission, Lease, Refused, RetryBudget
-from tpuflex.gateway.door import Ask, RejectedError, error_body
+from tpuflex.gateway.answer_cache import AnswerCache, CachedAnswer, cache_key
+from tpuflex.gateway.door import Ask, RejectedError, check_bounds, error_body
 from tpuflex.gateway.outcome import Outcome
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
 from tpuflex.gateway.upstream import Reason, Want
+from tpuflex.settings.gateway import SamplingSettings
 
 if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
 
+    from tpuflex.gateway.budgets import Budgets, Reservation
     from tpuflex.gateway.clients import Client
     from tpuflex.gateway.connection import Connection
     from tpuflex.gateway.fleet import Fleet
@@ -52,6 +56,8 @@ _END_S = 1.0
 _PATIENCE = 4
 #: Tokens from which on the pace of a stream says something.
 _PACED = 16
+#: Status, in logs, of a client that has left before its answer was whole, as nginx has it.
+_CLIENT_LEFT = 499
 #: Requests in a row that fail at an upstream until it is suspected, where one may fail by itself.
 _STRIKES = 2
 
@@ -119,6 +125,23 @@ class _FailedError(Exception):
         self.answer = answer
 
 
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The most that a request can use, and what it costs.
+
+    Attributes:
+        prompt: tokens of its prompts.
+        generated: tokens of all its answers.
+        tokens: tokens in all.
+        usd_micros: micro-dollars.
+    """
+
+    prompt: int
+    generated: int
+    tokens: int
+    usd_micros: int
+
+
 @dataclass(slots=True, eq=False)
 class _Passage:
     """A request under way, and what becomes of it."""
@@ -128,17 +151,32 @@ class _Passage:
     ask: Ask
     want: Want
     rules: ClassSettings
+    bound: _Bound
     request: web.BaseRequest
     began: float
     upstream: Upstream | None = None
     pool: int | None = None
-    status: int = 499
+    status: int = _CLIENT_LEFT
     reason: str | None = "client_left"
     moved: bool = False
     waited: float = 0.0
     first_token: float | None = None
     usage: Usage | None = None
     generated: int | None = None
+    cached: bool = False
+    #: Micro-dollars for a token of the prompt, and for a generated one.
+    prices: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def used(self) -> Usage:
+        """What it has used, as far as is known; else no less than that."""
+        if self.usage is not None:
+            return self.usage
+        if self.generated is not None:
+            return Usage(self.bound.prompt, self.generated)
+        if self.status == _CLIENT_LEFT:
+            return Usage(self.bound.prompt, 0 if self.ask.stream else self.bound.generated)
+        return Usage(0, 0)
 
     def ended(self, status: int, reason: str | None = None) -> None:
         self.status, self.reason = status, reason
@@ -161,6 +199,7 @@ class _Passage:
             seconds=now - self.began,
             prompt_tokens=None if usage is None else usage.prompt,
             generated_tokens=self.generated if usage is None else usage.generated,
+            cached=self.cached,
         )
 
 
@@ -216,6 +255,7 @@ class Relay:
         settings: classes of requests, and the share that may move.
         fleet: the upstreams.
         admission: who of those that ask gets a place.
+        budgets: what clients have used.
         ended: receives how each request has ended.
         now: the clock, monotonic.
     """
@@ -225,18 +265,26 @@ class Relay:
         settings: GatewaySettings,
         fleet: Fleet,
         admission: Admission,
+        budgets: Budgets,
         *,
         ended: Callable[[Outcome], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._classes = settings.all_classes
-        self._fleet, self._admission = fleet, admission
+        self._sampled = {
+            name for name, each in self._classes.items() if each.sampling != SamplingSettings()
+        }
+        self._cached = {name for name, each in settings.models.items() if each.cache}
+        self._fleet, self._admission, self._budgets = fleet, admission, budgets
         self._retries = RetryBudget(settings.retry_share)
         self._ended, self._now = ended, now
+        self._cache = AnswerCache()
         self._streams: set[_Stream] = set()
         #: Requests in a row that failed, by upstream.
         self._strikes: dict[Upstream, int] = {}
+        #: How many requests have no answer yet, or not all of it.
+        self.under_way = 0
 
     def tick(self) -> None:
         """Refuse those who have waited for too long, and look after streams. To be called about
@@ -254,31 +302,108 @@ class Relay:
         Raises:
             RejectedError: it gets no answer; nothing has been sent.
         """
+        began = self._now()
         name = self._fleet.request_class(ask.model) or client.request_class
         rules = self._classes[name]
-        want = Want(ask.model, name, rules.priority, self._tokens(ask))
-        passage = _Passage(request_id, client, ask, want, rules, request, self._now())
-        self._retries.request()
+        if name in self._sampled:
+            ask = ask.sampled(rules.sampling)
         try:
-            return await self._answer(passage)
-        except RejectedError as error:
-            passage.ended(error.status, error.reason)
+            check_bounds(ask, self._settings.requests)
+        except RejectedError as rejected:
+            self.rejected(rejected, request_id, client, began)
+            raise
+        tokens, bound = self._bound(ask)
+        want = Want(ask.model, name, rules.priority, tokens)
+        passage = _Passage(request_id, client, ask, want, rules, bound, request, began)
+        self._retries.request()
+        self.under_way += 1
+        reservation: Reservation | None = None
+        try:
+            key = None
+            if ask.model in self._cached:
+                key = cache_key(client.name, ask.path, ask.document)
+            kept = None if key is None else self._cache.find(key, began)
+            if kept is not None:
+                await self._budgets.reserve(client, 0, 0)
+                passage.cached = True
+                passage.ended(200)
+                return web.Response(
+                    body=kept.body,
+                    headers={"Content-Type": kept.content_type, "x-request-id": request_id},
+                )
+            reservation = await self._budgets.reserve(client, bound.tokens, bound.usd_micros)
+            answer = await self._answer(passage)
+            if key is not None and isinstance(answer, web.Response) and answer.status == 200:
+                body = cast("bytes", answer.body)
+                kept = CachedAnswer(body, answer.headers["Content-Type"])
+                self._cache.keep(key, kept, self._now())
+            return answer
+        except RejectedError as rejected:
+            passage.ended(rejected.status, rejected.reason)
             raise
         finally:
+            self.under_way -= 1
             self._ended(passage.outcome(self._now()))
+            if reservation is not None:
+                await self._settle(passage, reservation)
 
-    def _tokens(self, ask: Ask) -> int:
-        """The most tokens of one sequence."""
-        if ask.max_tokens is not None:
-            return ask.max_tokens
-        longest = [
-            length
-            for pool in self._fleet.pools(ask.model)
-            for each in pool
-            if (length := self._fleet.connection(each).max_model_len) is not None
-        ]
+    def rejected(
+        self, rejected: RejectedError, request_id: str, client: Client | None, began: float
+    ) -> None:
+        """Count a completion that was refused before it was known what it asks for."""
+        self._ended(
+            Outcome(
+                id=request_id,
+                client="" if client is None else client.name,
+                request_class="",
+                model="",
+                upstream=None,
+                pool=None,
+                status=rejected.status,
+                reason=rejected.reason,
+                streamed=False,
+                moved=False,
+                waited_s=0.0,
+                first_token_s=None,
+                seconds=self._now() - began,
+                prompt_tokens=None,
+                generated_tokens=None,
+            )
+        )
+
+    def _bound(self, ask: Ask) -> tuple[int, _Bound]:
+        """The most tokens that one sequence may be expected to have, and what all can use."""
+        longest, prompt_price, generated_price = 0, 0.0, 0.0
+        for pool in self._fleet.pools(ask.model):
+            for each in pool:
+                connection = self._fleet.connection(each)
+                longest = max(longest, connection.max_model_len or 0)
+                prompt_price = max(prompt_price, connection.prompt_usd_micros or 0.0)
+                generated_price = max(generated_price, connection.generated_usd_micros or 0.0)
         most = self._settings.requests.max_tokens
-        return min(most, max(longest, default=most))
+        longest = longest or most
+        prompt = longest * ask.prompts
+        if ask.prompt_bytes is not None:
+            prompt = min(prompt, ask.prompt_bytes)
+        generated = ask.n * (longest if ask.max_tokens is None else ask.max_tokens)
+        bound = _Bound(
+            prompt,
+            generated,
+            # Prompt and answer together are no longer than the model's context.
+            min(prompt + generated, ask.n * longest),
+            math.ceil(prompt * prompt_price + generated * generated_price),
+        )
+        return min(longest, most) if ask.max_tokens is None else ask.max_tokens, bound
+
+    async def _settle(self, passage: _Passage, reservation: Reservation) -> None:
+        """Count what a request has used instead of what it could have."""
+        upstream = passage.upstream
+        if upstream is None:
+            await reservation.cancel()
+            return
+        used = passage.used
+        micros = used.prompt * passage.prices[0] + used.generated * passage.prices[1]
+        await reservation.settle(used.prompt + used.generated, math.ceil(micros))
 
     async def _answer(self, passage: _Passage) -> web.StreamResponse:
         found = await self._place(passage)
@@ -388,6 +513,10 @@ class Relay:
             _FailedError: it has not answered as it should, and nothing was sent to the client.
         """
         connection = self._fleet.connection(lease.upstream)
+        passage.prices = (
+            connection.prompt_usd_micros or 0.0,
+            connection.generated_usd_micros or 0.0,
+        )
         if not passage.ask.stream:
             lease.unmeasured()
             return await self._whole(passage, lease.upstream, connection)

@@ -7,6 +7,7 @@ import hmac
 import json
 import math
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -18,7 +19,6 @@ from tpuflex.gateway.door import (
     COMPLETIONS,
     RejectedError,
     bearer_key,
-    check_bounds,
     check_path,
     read_ask,
     request_id,
@@ -89,13 +89,17 @@ class Gateway:
     async def _complete(
         self, request: web.BaseRequest, path: str, identifier: str
     ) -> web.StreamResponse:
-        client = self._client(request)
-        ask = read_ask(path, await self._body(request))
-        if ask.model not in self._models(client):
-            raise RejectedError(
-                404, f"There is no model {ask.model!r} for this key.", "model_not_found"
-            )
-        check_bounds(ask, self._settings.requests)
+        began, client = time.monotonic(), None
+        try:
+            client = self._client(request)
+            ask = read_ask(path, await self._body(request))
+            if ask.model not in self._models(client):
+                raise RejectedError(
+                    404, f"There is no model {ask.model!r} for this key.", "model_not_found"
+                )
+        except RejectedError as rejected:
+            self._relay.rejected(rejected, identifier, client, began)
+            raise
         return await self._relay.complete(request, client, ask, identifier)
 
     def _get(self, request: web.BaseRequest, path: str) -> web.Response:

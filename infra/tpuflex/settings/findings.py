@@ -72,6 +72,8 @@ def findings_of(model: type[BaseModel], errors: list[ErrorDetails], key: str) ->
     for error in errors:
         if error["type"] == "too_short" and _has_wrong_member(error, errors):
             continue  # it is too short only because pydantic leaves out the wrong member
+        if str(error["loc"][-1:]).startswith("('literal[") and isinstance(error["input"], dict):
+            continue  # of a union with a section, in which another error is
         finding = _finding(model, error, key)
         if finding.key not in seen:
             seen.add(finding.key)
@@ -142,8 +144,11 @@ def _finding(model: type[BaseModel], error: ErrorDetails, key: str) -> Finding:
 def _example(owner: type[BaseModel] | None, name: str) -> str:
     """What to write for the key ``name``; empty if its type does not say it."""
     field = owner.model_fields.get(name) if owner is not None else None
-    remedies = (item.text for item in field.metadata if isinstance(item, Remedy)) if field else ()
-    return next(iter(remedies), _IN_ROWS.get(name, ""))
+    if field is None:
+        return _IN_ROWS.get(name, "")
+    of_names = getattr(_of_dict(field.annotation)[0], "__metadata__", ())
+    remedies = (item.text for item in (*field.metadata, *of_names) if isinstance(item, Remedy))
+    return next(remedies, _IN_ROWS.get(name, ""))
 
 
 def _is_duration(owner: type[BaseModel], name: str) -> bool:
@@ -223,14 +228,18 @@ def _walk(
             continue
         members = _members(annotation)
         here = next((item for item in members if _is_model(item)), None)
+        if part == "[key]" or part.startswith("literal["):
+            break  # a marker of pydantic's, not a key of the file
         if here is not None:
+            if len(members) > 2 and part == cast("type[BaseModel]", here).__name__:
+                continue  # the member of a union that the value was read as
             owner, last = cast("type[BaseModel]", here), part
             field = owner.model_fields.get(part)
             annotation = field.annotation if field is not None else None
-        elif any(get_origin(item) is dict for item in members) and part != "[key]":
-            annotation = None
+        elif any(get_origin(item) is dict for item in members):
+            annotation = _of_dict(annotation)[1]
         else:
-            break  # a member of a union, or a marker of pydantic's, not a key of the file
+            break  # a member of a union
         path = join(path, part)
     return owner, path, last
 
@@ -241,6 +250,13 @@ def _member(annotation: object) -> object:
         annotation = get_args(annotation)[0]
     member = get_args(annotation)[0] if get_origin(annotation) is tuple else None
     return member if _is_model(member) else None
+
+
+def _of_dict(annotation: object) -> tuple[object, object]:
+    """The types of keys and values of a section whose keys are names; None for another."""
+    found = next((each for each in _members(annotation) if get_origin(each) is dict), None)
+    key, value = get_args(found) if found is not None else (None, None)
+    return key, value if _is_model(value) else None
 
 
 def _members(annotation: object) -> tuple[object, ...]:

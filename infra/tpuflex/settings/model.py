@@ -20,6 +20,7 @@ from tpuflex.queued_resource.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, Remedy
 from tpuflex.settings.bucket import BUCKET_PATTERN, ExistingBucket, existing_bucket
 from tpuflex.settings.encryption import EncryptionSettings
+from tpuflex.settings.gateway import GatewaySettings
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.monitoring import MonitoringSettings
 from tpuflex.settings.network import ExistingNetwork, NetworkSettings
@@ -176,6 +177,10 @@ class StackSettings(Frozen):
     """How the endpoint is watched: whether its metrics are in Cloud Monitoring, and the limits
     beyond which alerts fire."""
 
+    gateway: GatewaySettings | None = None
+    """What `tpuflex gateway run` does: where it listens, what is behind it, whom it serves. Nothing
+    of it is deployed."""
+
     labels: Annotated[
         dict[LabelKey, LabelValue],
         Remedy(
@@ -325,6 +330,7 @@ class Draft:
     identity: IdentitySettings | None = None
     encryption: EncryptionSettings | None = None
     monitoring: MonitoringSettings | None = None
+    gateway: GatewaySettings | None = None
     labels: dict[str, str] | None = None
     manage_apis: bool | None = None
     budget: Budget | None = None

@@ -12,6 +12,7 @@ from tpuflex.catalog.catalog import Catalog
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
 from tpuflex.naming import HOST_SECRET_ROLES
+from tpuflex.settings.gateway import gateway_findings
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import (
     PLACEHOLDER_PROJECT,
@@ -68,6 +69,8 @@ def _all_findings(draft: Draft, *, planned: bool) -> Iterator[Finding]:
     if draft.monitoring is not None:
         longest_run = None if draft.slice is None else draft.slice.max_run_duration
         yield from monitoring_findings(draft.monitoring, longest_run)
+    if draft.gateway is not None:
+        yield from gateway_findings(draft.gateway, "tpuflex:gateway")
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving

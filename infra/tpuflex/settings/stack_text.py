@@ -76,7 +76,7 @@ def _lines(
     """The lines of ``section``; the comments that were written are taken out of ``comments``."""
     indent = "  " * depth
     for name, value in section.items():
-        key = join(path, name) if path else name
+        key = join(path, name)
         yield from _comment(comments.pop(key, ()), depth)
         written = f"{NAMESPACE}{name}" if depth == 1 else _scalar(name)
         if (

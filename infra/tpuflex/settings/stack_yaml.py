@@ -67,8 +67,8 @@ class Document:
 
 
 def join(key: str, name: str) -> str:
-    """``key.name``; the namespace ``tpuflex:`` takes no dot."""
-    return f"{key}{name}" if key.endswith(":") else f"{key}.{name}"
+    """``key.name``; the namespace ``tpuflex:``, and a document's top, take no dot."""
+    return f"{key}{name}" if not key or key.endswith(":") else f"{key}.{name}"
 
 
 def read_yaml(text: str) -> Document:
@@ -191,7 +191,7 @@ class _Keys:
             if not isinstance(key_node, yaml.ScalarNode):
                 continue
             name = str(key_node.value)
-            key = join(path, name) if path else name
+            key = join(path, name)
             position = self._place(key, key_node)
             if name in seen:
                 problem = f"is written twice, first in line {seen[name].line}"

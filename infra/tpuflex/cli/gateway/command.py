@@ -1,0 +1,102 @@
+"""`tpuflex gateway`: one address in front of endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import Commands, pass_invocation, stack_name
+
+#: What the extra has, by the names that are imported.
+_EXTRA = ("aiohttp", "limits", "redis", "uvloop")
+
+
+@click.group(
+    cls=Commands,
+    examples=(
+        "tpuflex gateway run  # in front of the stack",
+        "tpuflex gateway run --config gateway.yaml",
+    ),
+)
+def gateway() -> None:
+    """One address in front of endpoints, which outlives every slice.
+
+    It finds the slices of its stacks by itself, sends each request to one that has room for it, and
+    keeps what it promises under overload: what would come too late is refused at once, with the
+    time to try again. Clients have keys of the gateway's, with limits of their own.
+
+    What it does is said in tpuflex:gateway of a stack file, or in a file of its own:
+    `tpuflex docs settings`.
+    """
+
+
+@gateway.command(
+    examples=(
+        "tpuflex gateway run",
+        "tpuflex --stack prod gateway run",
+        "tpuflex gateway run --config gateway.yaml  # stacks and other servers behind one address",
+    ),
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Configuration in a file of its own: the keys of tpuflex:gateway, without that.",
+)
+@stack_name
+@pass_invocation
+def run(invocation: Invocation, file: Path | None) -> None:
+    """Run the gateway in this terminal.
+
+    It listens at host and port of its configuration, by default at 127.0.0.1:8080, and answers as
+    OpenAI's API does: /v1/chat/completions, /v1/completions and /v1/models. Without --config it is
+    configured by tpuflex:gateway of the stack's file; without that section, the stack is what is
+    behind it.
+
+    Slices that come and go are found within seconds, and get requests once they have answered one.
+    Without clients in the configuration a key is made, in a file that is named at the start.
+
+    Ctrl-C, or SIGTERM, ends it: requests under way have 30 seconds then. Needs
+    `pip install 'tpuflex[gateway]'`.
+    """
+    with _needs_extra():
+        from tpuflex.gateway.config import read_file, read_section
+        from tpuflex.gateway.run import run_gateway
+    from tpuflex.stack.connection import connect
+
+    if file is None:
+        config = read_section(invocation.stack, invocation.open_named)
+    else:
+        config = read_file(file, invocation.open_named)
+    run_gateway(
+        config,
+        invocation.home,
+        connect=lambda stack: connect(stack, invocation.environ, start=False),
+        reopen=lambda stack: invocation.open_named(stack.name),
+        report=invocation.report,
+    )
+
+
+@contextmanager
+def _needs_extra() -> Iterator[None]:
+    """While inside, what the extra has is imported.
+
+    Raises:
+        TpuflexError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from tpuflex.errors import TpuflexError
+
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        raise TpuflexError(
+            "The gateway needs libraries that are not installed.",
+            hint="Run: pip install 'tpuflex[gateway]'",
+        ) from error

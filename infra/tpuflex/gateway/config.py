@@ -1,0 +1,168 @@
+"""What a gateway is configured with: the section of a stack file, or a file of its own."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tpuflex.errors import AccessError, Finding, NotFoundError, Position, SettingsError
+from tpuflex.files.trusted import read_private
+from tpuflex.settings.findings import findings_of, without_explained
+from tpuflex.settings.gateway import GatewaySettings, TlsSettings, gateway_findings
+from tpuflex.settings.model import NAMESPACE
+from tpuflex.settings.plain import make_plain
+from tpuflex.settings.read import read_document, with_position
+from tpuflex.settings.stack_yaml import join
+from tpuflex.stack.stack import Stack
+
+#: The section of a stack file.
+SECTION = f"{NAMESPACE}gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """What a gateway is configured with, checked.
+
+    Attributes:
+        settings: the settings.
+        source: name of the file that has them.
+        files: the folder that names of files are relative to.
+        stacks: the stacks behind it, by name.
+        tls: certificate and key; None for none.
+    """
+
+    settings: GatewaySettings
+    source: str
+    files: Path
+    stacks: Mapping[str, Stack]
+    tls: ssl.SSLContext | None = None
+
+
+def read_section(name: str, open_stack: Callable[[str], Stack]) -> GatewayConfig:
+    """The configuration in the file of a stack. Without the section, the stack is behind a gateway
+    as it is by default.
+
+    Args:
+        name: the stack's name.
+        open_stack: opens a stack by name.
+
+    Raises:
+        NotFoundError: there is no such stack.
+        SettingsError: the file is wrong, or what it names; holds every finding.
+    """
+    stack = open_stack(name)
+    settings = stack.settings.gateway or GatewaySettings()
+    positions = read_document(stack.file).positions if stack.recorded is None else {}
+
+    def opened(other: str) -> Stack:
+        return stack if other == name else open_stack(other)
+
+    config = GatewayConfig(settings, stack.file.name, stack.file.parent, {})
+    named = {each.stack for each in settings.upstreams.values()} or {name}
+    return _checked(config, SECTION, named, opened, positions)
+
+
+def read_file(path: Path, open_stack: Callable[[str], Stack]) -> GatewayConfig:
+    """The configuration in a file of its own, whose keys are those of the section.
+
+    Args:
+        path: the file.
+        open_stack: opens a stack by name.
+
+    Raises:
+        NotFoundError: there is no such file.
+        SettingsError: it is wrong, or what it names; holds every finding.
+    """
+    try:
+        document = read_document(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError(f"There is no file {path}.") from error
+    positions = {
+        key: replace(position, file=path.name) for key, position in document.positions.items()
+    }
+    plain, findings = make_plain(document.value, "")
+    findings += document.repeated
+    if not isinstance(plain, dict):
+        findings.append(Finding(path.name, "has no keys", "Write upstreams: to it."))
+    elif not findings:
+        try:
+            # Strict JSON, as for a stack file: "8080" is no number.
+            settings = GatewaySettings.model_validate_json(json.dumps(plain), strict=True)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            findings += without_explained(findings_of(GatewaySettings, errors, ""))
+        else:
+            if settings.upstreams:
+                named = {each.stack for each in settings.upstreams.values()}
+                config = GatewayConfig(settings, path.name, path.parent, {})
+                return _checked(config, "", named, open_stack, positions)
+            findings.append(Finding("upstreams", "is missing", "Write what is behind the gateway."))
+    raise SettingsError(path.name, tuple(with_position(each, positions) for each in findings))
+
+
+def _checked(
+    config: GatewayConfig,
+    key: str,
+    stacks: Iterable[str | None],
+    open_stack: Callable[[str], Stack],
+    positions: Mapping[str, Position],
+) -> GatewayConfig:
+    """``config`` with its stacks and files.
+
+    Raises:
+        SettingsError: something is wrong with it, or with what it names.
+    """
+    settings = config.settings
+    findings = [*gateway_findings(settings, key), *_secret_findings(config, key)]
+    opened: dict[str, Stack] = {}
+    for name in sorted(each for each in stacks if each is not None):
+        try:
+            opened[name] = open_stack(name)
+        except NotFoundError as error:
+            places = (n for n, each in settings.upstreams.items() if each.stack == name)
+            place = join(key, f"upstreams.{next(places, name)}.stack")
+            findings.append(Finding(place, error.message.rstrip("."), str(error.hint)))
+    tls = None
+    if isinstance(settings.tls, TlsSettings) and not findings:
+        try:
+            tls = _tls(config.files, settings.tls)
+        except OSError as error:  # ssl's own errors, too
+            place = join(key, "tls.certificate_file")
+            findings.append(
+                Finding(place, f"cannot be used: {error}", "Write a certificate and its key, PEM.")
+            )
+    if findings:
+        placed = tuple(with_position(each, positions) for each in findings)
+        raise SettingsError(config.source, placed)
+    return replace(config, stacks=opened, tls=tls)
+
+
+def _secret_findings(config: GatewayConfig, key: str) -> Iterator[Finding]:
+    """Files with secrets that cannot be read, or that others can read."""
+    for place, name in _secret_files(config.settings):
+        try:
+            read_private(config.files / name)
+        except AccessError as error:
+            yield Finding(join(key, place), error.message.rstrip("."), str(error.hint))
+
+
+def _secret_files(settings: GatewaySettings) -> Iterator[tuple[str, str]]:
+    for name, upstream in settings.upstreams.items():
+        if upstream.key_file is not None:
+            yield f"upstreams.{name}.key_file", upstream.key_file
+    if isinstance(settings.tls, TlsSettings):
+        yield "tls.key_file", settings.tls.key_file
+    if settings.budgets is not None and settings.budgets.password_file is not None:
+        yield "budgets.password_file", settings.budgets.password_file
+
+
+def _tls(files: Path, settings: TlsSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(files / settings.certificate_file, files / settings.key_file)
+    return context
