@@ -19,7 +19,7 @@ class Outcome:
         status: of the answer; 499 if the client left before there was one.
         reason: why it was refused or did not end well; None if it did.
         streamed: whether the client asked for a stream.
-        moved: whether it went to a second upstream.
+        moved: why it went to a second upstream; None if it did not.
         waited_s: seconds in the waiting room.
         first_token_s: seconds to the first token from when the upstream had the request; None if
             there was none, or the answer was not streamed.
@@ -38,7 +38,7 @@ class Outcome:
     status: int
     reason: str | None
     streamed: bool
-    moved: bool
+    moved: str | None
     waited_s: float
     first_token_s: float | None
     seconds: float

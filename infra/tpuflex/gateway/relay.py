@@ -158,7 +158,7 @@ class _Passage:
     pool: int | None = None
     status: int = _CLIENT_LEFT
     reason: str | None = "client_left"
-    moved: bool = False
+    moved: str | None = None
     waited: float = 0.0
     first_token: float | None = None
     usage: Usage | None = None
@@ -362,7 +362,7 @@ class Relay:
                 status=rejected.status,
                 reason=rejected.reason,
                 streamed=False,
-                moved=False,
+                moved=None,
                 waited_s=0.0,
                 first_token_s=None,
                 seconds=self._now() - began,
@@ -422,7 +422,7 @@ class Relay:
                     continue
                 self._strike(lease.upstream, failure)
                 lease.end(self._now())
-                other = await self._move(passage, lease.upstream) if failure.moves else None
+                other = await self._move(passage, lease.upstream, failure)
                 if other is None:
                     return self._give_up(passage, failure)
                 lease = other
@@ -458,14 +458,16 @@ class Relay:
             passage.upstream, passage.pool = found.upstream, found.pool
         return found
 
-    async def _move(self, passage: _Passage, upstream: Upstream) -> Lease | None:
+    async def _move(
+        self, passage: _Passage, upstream: Upstream, failure: _FailedError
+    ) -> Lease | None:
         """A place at another upstream than ``upstream``; None if the request has to stay."""
-        if passage.moved or not self._retries.retry():
+        if not failure.moves or passage.moved is not None or not self._retries.retry():
             return None
         found = await self._place(passage, (upstream,))
         if isinstance(found, Refused):
             return None
-        passage.moved = True
+        passage.moved = failure.reason
         return found
 
     def _strike(self, upstream: Upstream, failure: _FailedError) -> None:
