@@ -33,6 +33,8 @@ _ONE = 1
 #: Tokens that vLLM and OpenAI generate for /v1/completions where nothing is said.
 _COMPLETION_TOKENS = 16
 _LONGEST_KEY = 512
+#: Reason where it is not certain where a request ends, or that it is one.
+BAD_FRAMING = "bad_framing"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -105,6 +107,25 @@ class Ask:
         document = with_sampling(self.document, sampling)
         chat = self.path == COMPLETIONS[0]
         return replace(self, document=document, max_tokens=_max_tokens(document, chat=chat))
+
+
+def check_framing(method: str, version: tuple[int, int], transfer_encoding: str | None) -> None:
+    """Refuse a request whose end something in front of the gateway may see elsewhere.
+
+    Args:
+        method: as it stands in the request.
+        version: HTTP's.
+        transfer_encoding: the header; None if there is none.
+
+    Raises:
+        RejectedError: 501; its connection has to be closed: what follows is no request.
+    """
+    chunked = version == (1, 1) and (transfer_encoding or "").lower() == "chunked"
+    plain = version in ((1, 0), (1, 1)) and transfer_encoding is None
+    if method == "CONNECT" or not (chunked or plain):
+        raise RejectedError(
+            501, "A request is one of HTTP/1.1, sent as it is or in chunks.", BAD_FRAMING
+        )
 
 
 def check_path(method: str, path: str) -> None:

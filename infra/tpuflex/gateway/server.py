@@ -16,14 +16,17 @@ from aiohttp import web
 
 from tpuflex.errors import TpuflexError
 from tpuflex.gateway.door import (
+    BAD_FRAMING,
     COMPLETIONS,
     RejectedError,
     bearer_key,
+    check_framing,
     check_path,
     read_ask,
     request_id,
     unknown_key,
 )
+from tpuflex.gateway.relay import STALLED_S
 
 if TYPE_CHECKING:
     from tpuflex.gateway.clients import Client, Clients
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 #: Seconds for a request's body, and for the head of a request on a connection that is open.
 _BODY_S = 30.0
 _IDLE_S = 75.0
+#: Seconds for the rest of a body that nobody wants, so that its sender reads the answer.
+_LINGER_S = 2.0
 #: Seconds that requests in flight have to end, when the gateway does.
 DRAIN_S = 30.0
 #: Seconds between looks at what waits and what streams.
@@ -77,12 +82,15 @@ class Gateway:
         """The answer to a request."""
         identifier = request_id(request.headers.get("x-request-id"))
         try:
+            check_framing(request.method, request.version, request.headers.get("Transfer-Encoding"))
             check_path(request.method, path := request.raw_path)
             if path in COMPLETIONS:
                 return await self._complete(request, path, identifier)
             answer = self._get(request, path)
         except RejectedError as rejected:
             answer = _rejection(rejected)
+            if rejected.reason == BAD_FRAMING:
+                answer.force_close()
         answer.headers["x-request-id"] = identifier
         return answer
 
@@ -182,6 +190,52 @@ def _rejection(rejected: RejectedError) -> web.Response:
     return web.Response(status=rejected.status, body=rejected.body, headers=headers)
 
 
+class _Connection(web.RequestHandler):
+    """A connection, which says what is wrong in OpenAI's form, and repeats nothing that it got: a
+    line that cannot be read may have a key in it."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        del message
+        if status == 400:
+            rejected = RejectedError(400, "This is no HTTP, or its head is too long.", BAD_FRAMING)
+        else:
+            self.log_exception("A request has failed.", exc_info=exc)
+            rejected = RejectedError(
+                status, "The gateway has failed.", "failed", kind="server_error"
+            )
+        if request.writer.output_size > 0:
+            raise ConnectionError
+        answer = _rejection(rejected)
+        answer.headers["x-request-id"] = request_id(None)
+        answer.force_close()
+        return answer
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        try:
+            async with asyncio.timeout(STALLED_S):
+                return await super().finish_response(request, resp, start_time)
+        except TimeoutError:
+            if request.transport is not None:
+                # To close it would be to wait until the rest of the answer is taken.
+                request.transport.abort()
+            return resp, True
+
+
+class _Server(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
 @asynccontextmanager
 async def serving(
     gateway: Gateway,
@@ -209,13 +263,13 @@ async def serving(
     Raises:
         TpuflexError: it cannot listen there.
     """
-    server = web.Server(
+    server = _Server(
         gateway.answer,
         handler_cancellation=True,
         access_log=None,
         auto_decompress=False,
         keepalive_timeout=_IDLE_S,
-        lingering_time=2.0,
+        lingering_time=_LINGER_S,
     )
     runner = web.ServerRunner(server, shutdown_timeout=drain)
     await runner.setup()
