@@ -20,7 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -168,6 +168,8 @@ class Budgets:
 
     def __init__(self, storage: Storage, *, now: Callable[[], float] = time.time) -> None:
         self._storage, self._now = storage, now
+        #: Whether counting is waited for; else nobody can leave halfway, and nothing is late.
+        self._waits = type(storage) is not MemoryCounts
         #: What goes on though its request was cancelled.
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -190,14 +192,17 @@ class Budgets:
         for each in charges:
             if each.amount > each.most:
                 raise each.exceeded(now)
-        # It ends by itself if the caller is cancelled: halfway, nobody would know what to give
-        # back.
-        task = self._start(self._add(charges))
-        try:
-            exceeded = await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self._start(self._take_back(task, charges))
-            raise
+        if self._waits:
+            # It ends by itself if the caller is cancelled: halfway, nobody would know what to give
+            # back.
+            task = self._start(self._add(charges))
+            try:
+                exceeded = await asyncio.shield(task)
+            except asyncio.CancelledError:
+                self._start(self._take_back(task, charges))
+                raise
+        else:
+            exceeded = await self._add(charges)
         if exceeded is not None:
             raise exceeded.exceeded(now)
         return Reservation(charges, self._settle)
@@ -216,7 +221,7 @@ class Budgets:
         added: list[_Change] = []
         exceeded = None
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with self._deadline():
                 for each in charges:
                     if not each.amount:
                         continue
@@ -245,13 +250,19 @@ class Budgets:
         if adding.exception() is None and adding.result() is None:
             await self._change([(each, -each.amount) for each in charges if each.amount])
 
+    def _deadline(self) -> AbstractAsyncContextManager[object]:
+        return asyncio.timeout(_DEADLINE_S) if self._waits else nullcontext()
+
     async def _settle(self, changes: Sequence[_Change]) -> None:
-        await asyncio.shield(self._start(self._change(changes)))
+        if self._waits:
+            await asyncio.shield(self._start(self._change(changes)))
+        else:
+            await self._change(changes)
 
     async def _change(self, changes: Sequence[_Change]) -> None:
         """Add to what is counted, as far as that can be done."""
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with self._deadline():
                 for charge, amount in changes:
                     await self._increase(charge, amount)
         except (StorageError, TimeoutError):
@@ -274,7 +285,7 @@ class MemoryCounts(MemoryStorage):
     which takes 14 ms a request with 10,000 clients."""
 
     def __init__(self) -> None:
-        super().__init__(wrap_exceptions=True)
+        super().__init__()
         self._swept = 0.0
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:

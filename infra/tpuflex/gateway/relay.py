@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 import random
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -603,7 +604,11 @@ class Relay:
             "POST",
             ask.path.removeprefix("/v1"),
             data=json.dumps(document, separators=(",", ":")).encode(),
-            headers={"Content-Type": "application/json", "X-Request-Id": passage.id},
+            # vLLM takes it for its own name of the request, of which there may not be two.
+            headers={
+                "Content-Type": "application/json",
+                "X-Request-Id": f"{passage.id}-{secrets.token_hex(3)}",
+            },
         )
 
     async def _hand_on(

@@ -96,8 +96,8 @@ async def _run(
                 stopped.cancel()
                 if relay.under_way:
                     report(
-                        f"{relay.under_way} requests have {DRAIN_S:.0f} s to end; Ctrl-C ends them"
-                        " now."
+                        f"Requests under way ({relay.under_way}) have {DRAIN_S:.0f} s to end;"
+                        " Ctrl-C ends them now."
                     )
             if watching.done():
                 watching.result()
