@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,11 @@ class Clock:
     time: float = 0.0
     _waits: list[tuple[float, asyncio.Future[None]]] = field(default_factory=list)
 
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return sum(not future.done() for _, future in self._waits)
+
     async def pause(self, seconds: float) -> None:
         wait = (self.time + seconds, asyncio.get_running_loop().create_future())
         self._waits.append(wait)
@@ -37,7 +43,7 @@ class Clock:
 
     async def move(self, seconds: float) -> None:
         """Let so much time pass, once somebody waits for it."""
-        await until(lambda: any(not future.done() for _, future in self._waits))
+        await until(lambda: self.waiting > 0)
         self.pass_by(seconds)
 
     def pass_by(self, seconds: float) -> None:
@@ -66,10 +72,15 @@ class Running:
     clock: Clock
     lines: list[str]
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Let time pass until that is so."""
+    async def until(
+        self, is_so: Callable[[], bool], *, within: float = math.inf, waiting: int = 0
+    ) -> None:
+        """Let time pass until that is so, though no more than so many seconds, and none while fewer
+        than ``waiting`` wait for it."""
+        end = self.clock.time + within
         while not is_so():
-            self.clock.pass_by(1)
+            if self.clock.time < end and self.clock.waiting >= waiting:
+                self.clock.pass_by(1)
             await asyncio.sleep(0.001)
 
     def one(self) -> Upstream:

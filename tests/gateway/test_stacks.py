@@ -19,7 +19,7 @@ from embedded_cloud.machines.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.server import EmbeddedCloud
 from tests.cli.typing import NOON, stack_file
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
-from tests.gateway.running_fleet import running_fleet
+from tests.gateway.running_fleet import running_fleet, until
 from tests.gateway.upstream_server import UpstreamServer
 from tests.security.certificates import certificate
 from tpuflex.gateway.discovery import has_priorities, in_flight_band
@@ -89,6 +89,10 @@ class Rig:
         assert self.api.tpu("DELETE", f"queuedResources/{name}", force="true").status_code == 200
         self.cloud.advance(60)
 
+    def report(self, stack: Stack, phase: str, generation: int = 1) -> None:
+        """Have its host be in that phase of its boot."""
+        self._write(stack, generation, "report", {"phase": phase})
+
     def deny(self, path: str) -> None:
         """Refuse what has that in its path."""
         effect: JsonObject = {
@@ -100,15 +104,19 @@ class Rig:
         rule: JsonObject = {"where": {"method": "GET", "path": path}, "times": 0, "effect": effect}
         self.cloud.cloud.faults.book.add(parse_rule(rule))
 
-    def denied(self) -> int:
-        """How often that was."""
-        return sum(call["status"] == 403 for call in self.cloud.cloud.history.entries())
+    def answered(self, method: str, status: int = 200) -> int:
+        """How often the cloud has answered so."""
+        calls = self.cloud.cloud.history.entries()
+        return sum(call["status"] == status and method in str(call["method_id"]) for call in calls)
 
     def say(self, stack: Stack, phase: str = "serving", generation: int = 1, **more: Any) -> None:
         """Have its host say that from READY on."""
+        self._write(stack, generation, "serving", {"phase": phase, "at": NOON_S, **more})
+
+    def _write(self, stack: Stack, generation: int, key: str, document: dict[str, Any]) -> None:
         node = f"projects/{self.cloud.project}/locations/{ZONE}/nodes/{stack.name}-g{generation}"
-        text = json.dumps({"phase": phase, "at": NOON_S, **more})
-        GuestAttributes(self.cloud.store).put(node, 0, "tpuflex", "serving", text)
+        text = json.dumps(document)
+        GuestAttributes(self.cloud.store).put(node, 0, "tpuflex", key, text)
 
 
 @pytest.fixture
@@ -190,6 +198,29 @@ async def test_a_renewal(rig: Rig, tmp_path: Path) -> None:
             await running.until(lambda: connection.session.closed)
 
 
+async def test_a_successor_takes_over_at_once(rig: Rig, tmp_path: Path) -> None:
+    """The way to a slice is there while its host boots. As soon as another one drains it is looked
+    whether the host is READY, before which it is asked for nothing."""
+    stack = rig.stack("a")
+    async with (
+        serving(rig.request(stack)) as server,
+        serving(rig.request(stack, 2)) as successor,
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        rig.report(stack, "warmup", 2)
+        await running.until(lambda: "a/a-g2 is closed: its host boots." in running.lines)
+        first, second = running.named()["a/a-g1"], running.named()["a/a-g2"]
+        assert not second.open
+        await until(lambda: running.clock.waiting == 3)  # both slices, and the next look at them
+
+        asked = len(successor.asked)
+        rig.report(stack, "READY", 2)
+        server.answers["/tpuflex/requests"] = ['{"in_flight": 0, "closed": true}']
+        await running.until(lambda: second.open, within=3, waiting=3)
+        assert first.draining
+        assert successor.asked[asked] == "/v1/completions"
+
+
 async def test_a_cloud_that_cannot_be_asked(rig: Rig, tmp_path: Path) -> None:
     """Its stack's upstreams stay as they are, which is said once."""
     stack = rig.stack("a")
@@ -198,7 +229,7 @@ async def test_a_cloud_that_cannot_be_asked(rig: Rig, tmp_path: Path) -> None:
         running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
     ):
         rig.deny("queuedResources")
-        await running.until(lambda: rig.denied() > 3)
+        await running.until(lambda: rig.answered("queuedResources.list", 403) > 3)
 
         assert running.one().open
         assert len(running.lines) == 2

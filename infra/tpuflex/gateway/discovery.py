@@ -1,4 +1,4 @@
-"""The slices of a stack that serve, read as ``tpuflex status`` reads them, and the way to each.
+"""The slices of a stack, read as ``tpuflex status`` reads them, and the way to each.
 
 All of it blocks: it runs in threads.
 """
@@ -42,16 +42,18 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class ServingSlice:
-    """A slice whose host has said READY.
+class FoundSlice:
+    """A slice whose host boots, or serves.
 
     Attributes:
         status: it, as the cloud has it.
+        ready: whether its host has said READY.
         ends_in: seconds of this machine's time until its run ends; None if nobody ends it.
         draining: whether it takes nothing new.
     """
 
     status: SliceStatus
+    ready: bool
     ends_in: float | None
     draining: bool
 
@@ -66,18 +68,18 @@ class Look:
     """A look at a stack's slices.
 
     Attributes:
-        serving: those that serve.
+        slices: those whose hosts boot, or serve.
         unsure: those of which that is not known now.
         whole: whether there are no others.
     """
 
-    serving: dict[Place, ServingSlice]
+    slices: dict[Place, FoundSlice]
     unsure: frozenset[Place]
     whole: bool
 
     def is_gone(self, place: Place) -> bool:
         """Whether nothing serves there any more, for all that is known."""
-        return self.whole and place not in self.serving and place not in self.unsure
+        return self.whole and place not in self.slices and place not in self.unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,13 @@ class StackDiscovery:
             self._found = None  # an embedded cloud may be elsewhere when it is started again
             raise
         speed = cloud.timing.speed
-        serving = {
-            (each.node, each.address): _serving(each, each.host, now, speed)
+        slices = {
+            (each.node, each.address): _found(each, each.host, now, speed)
             for each in found
-            if each.address and each.host is not None and _has_served(each.host)
+            if each.address and each.host is not None and not _has_failed(each.host)
         }
         unsure = frozenset((each.node, each.address) for each in found if each.unread)
-        return Look(serving, unsure, lists.whole)
+        return Look(slices, unsure, lists.whole)
 
     @contextmanager
     def way(self, status: SliceStatus, report: Report) -> Iterator[Way]:
@@ -209,13 +211,13 @@ def in_flight_band(settings: StackSettings, host: HostReport | None) -> InFlight
     return InFlightBand(least=min(max(1, int(held)), most), most=most)
 
 
-def _has_served(host: HostReport) -> bool:
-    """Whether it serves, drains, or may serve again by itself."""
+def _has_failed(host: HostReport) -> bool:
+    """Whether it does not come to serve by itself."""
     failed = host.serving is not None and host.serving.phase is ServingPhase.FAILED
-    return host.ready and not failed
+    return failed or bool(host.error)
 
 
-def _serving(status: SliceStatus, host: HostReport, now: datetime, speed: float) -> ServingSlice:
+def _found(status: SliceStatus, host: HostReport, now: datetime, speed: float) -> FoundSlice:
     said = host.serving
     ends = (said and said.ends_at) or status.expires
     drains = said is not None and (
@@ -223,4 +225,4 @@ def _serving(status: SliceStatus, host: HostReport, now: datetime, speed: float)
         or (said.drains_at is not None and said.drains_at <= now)
     )
     ends_in = None if ends is None else (ends - now).total_seconds() / speed
-    return ServingSlice(status, ends_in, drains)
+    return FoundSlice(status, host.ready, ends_in, drains)

@@ -14,7 +14,7 @@ from tpuflex.files.trusted import read_private
 from tpuflex.gateway.connection import Connection, open_session
 from tpuflex.gateway.discovery import (
     ANY_SERVER,
-    ServingSlice,
+    FoundSlice,
     StackDiscovery,
     Way,
     has_priorities,
@@ -69,7 +69,8 @@ class Fleet:
         }
         self._stacks, self._connect, self._reopen = dict(stacks), connect, reopen
         self._files, self._report = files, report
-        self._now, self._pause = now, pause
+        self._surroundings = (report, now, pause)
+        self._learns = any(each.first_token.learn for each in settings.all_classes.values())
         self._routes = self._routes_of_settings()
         #: By name in the settings, those that are there now.
         self._watches: dict[str, tuple[UpstreamWatch, ...]] = dict.fromkeys(self._upstreams, ())
@@ -155,7 +156,7 @@ class Fleet:
         key = partial(read_private, self._files / file) if file is not None else _no_key
         connection = _connection(upstream, settings)
         connection.priority_scheduling = settings.priority_scheduling
-        return self._watch(connection, key)
+        return UpstreamWatch(connection, key, *self._surroundings, learns=self._learns)
 
     def _stack_upstreams(self, name: str, settings: UpstreamSettings, stack: str) -> StackUpstreams:
         return StackUpstreams(
@@ -164,9 +165,7 @@ class Fleet:
             watch=partial(self._slice_watch, settings),
             serve=partial(self._serve, name),
             changed=self._set_stack,
-            report=self._report,
-            now=self._now,
-            pause=self._pause,
+            surroundings=self._surroundings,
         )
 
     def _set_stack(self, stack: Stack) -> None:
@@ -181,27 +180,20 @@ class Fleet:
         settings: UpstreamSettings,
         stack: Stack,
         name: str,
-        found: ServingSlice,
+        found: FoundSlice,
         way: Way,
-        asked: asyncio.Event,
+        noticed: Callable[[], None],
     ) -> UpstreamWatch:
         band = settings.in_flight or in_flight_band(stack.settings, found.status.host)
         upstream = self._upstream(name, way.url, stack.settings.model.name, band)
         connection = _connection(upstream, settings, way.fingerprint)
         connection.priority_scheduling = has_priorities(stack.settings)
-        return self._watch(connection, way.key, guarded=True, asked=asked)
-
-    def _watch(
-        self,
-        connection: Connection,
-        key: Callable[[], str],
-        *,
-        guarded: bool = False,
-        asked: asyncio.Event | None = None,
-    ) -> UpstreamWatch:
-        learns = any(each.first_token.learn for each in self._settings.all_classes.values())
-        known = (self._report, self._now, self._pause)
-        return UpstreamWatch(connection, key, *known, guarded=guarded, learns=learns, asked=asked)
+        return UpstreamWatch(
+            *(connection, way.key, *self._surroundings),
+            learns=self._learns,
+            guarded=True,
+            noticed=noticed,
+        )
 
     def _upstream(self, name: str, url: str, model: str, band: InFlightBand) -> Upstream:
         limit = InFlightLimit(band.least, band.most)

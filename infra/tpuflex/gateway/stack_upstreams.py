@@ -1,4 +1,5 @@
-"""The slices of a stack as upstreams: each that serves, by a way that is kept open."""
+"""The slices of a stack as upstreams, each by a way that is kept open: from when its host boots, so
+that the way is there when the host takes over from another."""
 
 from __future__ import annotations
 
@@ -9,16 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import TpuflexError
-from tpuflex.gateway.threads import in_thread
+from tpuflex.gateway.threads import first_of, in_thread
 
 if TYPE_CHECKING:
-    from tpuflex.gateway.discovery import Look, Place, ServingSlice, StackDiscovery, Way
+    from tpuflex.gateway.discovery import FoundSlice, Look, Place, StackDiscovery, Way
     from tpuflex.gateway.upstream_watch import UpstreamWatch
     from tpuflex.stack.progress import Progress, Report
     from tpuflex.stack.stack import Stack
 
-#: Seconds from one look at the slices to the next.
+#: Seconds from one look at the slices to the next; and to one that is made because one of them
+#: stops to take requests: another one may have begun to.
 _LOOK_S = 5.0
+_SOON_S = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -30,15 +33,15 @@ class _Slice:
         stack: its stack, as it was when the way was made.
         watch: what watches it; None before there is a way.
         way: the way.
-        asked: set when it was asked for a completion, or there is no way.
+        began: set when it is watched, or there is no way.
         gone: whether it is there no more.
     """
 
-    found: ServingSlice
+    found: FoundSlice
     stack: Stack
     watch: UpstreamWatch | None = None
     way: Way | None = None
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    began: asyncio.Event = field(default_factory=asyncio.Event)
     gone: bool = False
 
     def needs_another_way(self, stack: Stack) -> bool:
@@ -56,12 +59,11 @@ class StackUpstreams:
         name: the stack's name among the upstreams.
         discovery: finds its slices.
         watch: makes what watches a slice: of the stack, by its name, the slice, the way to it, and
-            what is set once it was asked.
+            what is called when it stops to take requests.
         serve: has an upstream until it is gone, and all that it had in flight has ended.
         changed: called when the stack's file was read again.
-        report: receives lines on ways, and on what is wrong.
-        now: a monotonic clock, in seconds.
-        pause: waits so many seconds.
+        surroundings: what receives lines on ways, and on what is wrong; a monotonic clock, in
+            seconds; and what waits so many seconds.
     """
 
     def __init__(
@@ -69,27 +71,28 @@ class StackUpstreams:
         name: str,
         discovery: StackDiscovery,
         *,
-        watch: Callable[[Stack, str, ServingSlice, Way, asyncio.Event], UpstreamWatch],
+        watch: Callable[[Stack, str, FoundSlice, Way, Callable[[], None]], UpstreamWatch],
         serve: Callable[[UpstreamWatch], Awaitable[None]],
         changed: Callable[[Stack], None],
-        report: Report,
-        now: Callable[[], float],
-        pause: Callable[[float], Awaitable[None]],
+        surroundings: tuple[Report, Callable[[], float], Callable[[float], Awaitable[None]]],
     ) -> None:
         self._name, self._discovery = name, discovery
         self._watch, self._serve, self._changed = watch, serve, changed
-        self._report, self._now, self._pause = report, now, pause
+        self._report, self._now, self._pause = surroundings
         self._stack = discovery.stack
         self._slices: dict[Place, _Slice] = {}
-        self._looked = asyncio.Event()
+        self._looked, self._noticed = asyncio.Event(), asyncio.Event()
         #: What is wrong with what, which was said.
         self._problems: dict[str, str] = {}
 
     async def asked(self) -> None:
-        """Wait until it was looked for slices, and each of the first ones was asked."""
+        """Wait until it was looked for slices, and each that was ready then was asked."""
         await self._looked.wait()
         for each in tuple(self._slices.values()):
-            await each.asked.wait()
+            if each.found.ready:
+                await each.began.wait()
+                if each.watch is not None:
+                    await each.watch.asked.wait()
 
     async def follow(self, tasks: asyncio.TaskGroup) -> None:
         """Look at the slices again and again. While the cloud cannot be asked, they stay as they
@@ -103,19 +106,21 @@ class StackUpstreams:
                 self._problems.pop(self._name, None)
                 self._update(tasks, look)
             self._looked.set()
-            await self._pause(_LOOK_S)
+            self._noticed.clear()
+            await self._pause(_SOON_S)
+            await first_of(self._pause(_LOOK_S - _SOON_S), self._noticed.wait())
 
     def _update(self, tasks: asyncio.TaskGroup, look: Look) -> None:
         if self._stack is not self._discovery.stack:
             self._stack = self._discovery.stack
             self._changed(self._stack)
         for place, one in tuple(self._slices.items()):
-            one.found = look.serving.get(place, one.found)
+            one.found = look.slices.get(place, one.found)
             if look.is_gone(place) or one.needs_another_way(self._stack):
                 self._leave(place, one)
-            elif one.watch is not None and place in look.serving:
+            elif one.watch is not None:
                 self._follow_run(one.watch, one.found)
-        for place, found in look.serving.items():
+        for place, found in look.slices.items():
             if place not in self._slices and not found.draining:
                 one = self._slices[place] = _Slice(found, self._stack)
                 tasks.create_task(self._serve_slice(place, one))
@@ -139,22 +144,25 @@ class StackUpstreams:
             self._say_problem(name, "there is no way to it", error)
             if not one.gone:
                 del self._slices[place]
-            one.asked.set()
+            one.began.set()
             return
         self._problems.pop(name, None)
         try:
             if not one.gone:
-                one.watch = self._watch(one.stack, name, one.found, one.way, one.asked)
+                notice = self._noticed.set
+                one.watch = self._watch(one.stack, name, one.found, one.way, notice)
                 self._follow_run(one.watch, one.found)
+                one.began.set()
                 await self._serve(one.watch)
         finally:
-            one.asked.set()
+            one.began.set()
             await in_thread(partial(way.__exit__, None, None, None))
 
-    def _follow_run(self, watch: UpstreamWatch, found: ServingSlice) -> None:
+    def _follow_run(self, watch: UpstreamWatch, found: FoundSlice) -> None:
         """Have an upstream end, and drain, when its run does."""
         watch.upstream.ends = None if found.ends_in is None else self._now() + found.ends_in
         watch.drain(found.draining)
+        watch.hold("" if found.ready else "its host boots")
 
     def _say_problem(self, name: str, what: str, error: Exception) -> None:
         """Say what is wrong, once as long as it is the same."""

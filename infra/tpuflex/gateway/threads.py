@@ -1,9 +1,9 @@
-"""What blocks, such as the clients of Google's APIs, in threads of its own."""
+"""What a task waits for: something that blocks, in a thread of its own, or the first of several."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from threading import Thread
 from typing import TypeVar
@@ -36,3 +36,13 @@ async def in_thread(work: Callable[[], T]) -> T:
 
     Thread(target=run, daemon=True, name="gateway").start()
     return await answer
+
+
+async def first_of(*waits: Awaitable[object]) -> None:
+    """Wait for one of them; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in tasks:
+            each.cancel()

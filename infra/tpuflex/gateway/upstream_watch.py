@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tpuflex.errors import TpuflexError
 from tpuflex.gateway.first_token import LEAST, SHARE
-from tpuflex.gateway.threads import in_thread
+from tpuflex.gateway.threads import first_of, in_thread
 from tpuflex.measure.metrics import Histogram
 
 if TYPE_CHECKING:
@@ -41,9 +41,14 @@ _METRICS = re.compile(
 
 _FIRST_TOKENS = re.compile(
     rb"^vllm:time_to_first_token_seconds_bucket"
-    rb'\{[^\n]*?\ble="([0-9.e+Inf-]{1,30})"[^\n]*\} ([0-9.e+-]{1,30})$',
+    rb'\{[^\n]*?\ble="(\+Inf|[0-9]{1,12}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?)"[^\n]*\}'
+    rb" ([0-9.e+-]{1,30})$",
     re.MULTILINE,
 )
+
+
+def _nothing() -> None:
+    """Nobody is to notice."""
 
 
 class _Usage(BaseModel):
@@ -111,7 +116,7 @@ class UpstreamWatch:
         pause: waits so many seconds.
         guarded: whether tpuflex's guard is before it, which says whether it drains.
         learns: whether limits of first tokens follow from its own histogram.
-        asked: set when it was asked for a completion for the first time.
+        noticed: called when it stops to take requests.
     """
 
     def __init__(
@@ -124,15 +129,16 @@ class UpstreamWatch:
         *,
         guarded: bool = False,
         learns: bool = False,
-        asked: asyncio.Event | None = None,
+        noticed: Callable[[], None] = _nothing,
     ) -> None:
         self.connection = connection
         self.upstream = connection.upstream
-        self.asked = asked or asyncio.Event()
+        #: Set when it was asked for a completion, or held, for the first time.
+        self.asked = asyncio.Event()
         self._key, self._report, self._now, self._pause = key, report, now, pause
-        self._guarded = guarded
+        self._guarded, self._noticed = guarded, noticed
         self._first_tokens = _UnloadedFirstTokens() if learns else None
-        self._drains = False
+        self._drains, self._held = False, ""
         #: Whether nothing listens at its address, as it was found when it was asked last.
         self.is_refused = False
         self._closed_by_guard = False
@@ -151,7 +157,8 @@ class UpstreamWatch:
                     await self.look()
                 except Exception as error:  # the gateway, and all others, go on whatever it is
                     self._close(f"{type(error).__name__} ({error})")
-                await self._wait(LOOK_S if self.upstream.open else AGAIN_S)
+                seconds = LOOK_S if self.upstream.open else AGAIN_S
+                await first_of(self._pause(seconds), self._suspected.wait())
         finally:
             self.asked.set()
             self.upstream.open = False
@@ -169,6 +176,15 @@ class UpstreamWatch:
         self._drains = drains
         self._say_whether_it_drains()
 
+    def hold(self, why: str) -> None:
+        """It is closed, and not asked for a completion, as long as ``why`` is not empty."""
+        if why == self._held:
+            return
+        self._held = why
+        if why:
+            self._close(why)
+        self._suspected.set()
+
     def suspect(self, why: str) -> None:
         """It has failed: it is closed until it completes a request."""
         if self.upstream.open and not self._gone:
@@ -177,25 +193,11 @@ class UpstreamWatch:
 
     async def look(self) -> None:
         """Ask it for a completion, if it is closed; else how full it is."""
-        if self._gone:
-            return
-        if self.upstream.open:
+        if self.upstream.open and not self._gone:
             await self._ask_how_full()
-        else:
+        elif not self._gone and not self._held:
             await self._admit()
-            self.asked.set()
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait so long, or until it is suspected."""
-        waits = [
-            asyncio.ensure_future(self._pause(seconds)),
-            asyncio.ensure_future(self._suspected.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
+        self.asked.set()
 
     async def _admit(self) -> None:
         self.is_refused = False
@@ -211,6 +213,8 @@ class UpstreamWatch:
             self._say_closed(_words(error))
         else:
             self._has_metrics = True
+            if self._held or self._gone:
+                return
             self._why = ""
             self.upstream.open = True
             self._report(f"{self.upstream.name} is open: {self.upstream.model} has answered.")
@@ -293,18 +297,20 @@ class UpstreamWatch:
         drains = self._gone or self._drains or self._closed_by_guard
         if drains and not self.upstream.draining:
             self._report(f"{self.upstream.name} drains: it gets nothing new.")
+            self._noticed()
         self.upstream.draining = drains
 
     def _close(self, why: str) -> None:
         self.upstream.open = False
         self.upstream.kv_use, self.upstream.waiting = 0.0, 0
         self._say_closed(why)
+        self._noticed()
 
     def _say_closed(self, why: str) -> None:
         """Say why it is closed, once for each reason."""
         if why != self._why:
             self._why = why
-            self._report(f"{self.upstream.name} is closed: {why}. It is asked again soon.")
+            self._report(f"{self.upstream.name} is closed: {why}.")
 
 
 def _words(error: BaseException) -> str:
