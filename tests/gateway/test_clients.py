@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
+from tpuflex.errors import UsageError
 from tpuflex.gateway.clients import Clients, new_key
-from tpuflex.settings.gateway import ClientLimits, ClientSettings
+from tpuflex.settings.gateway import ClientLimits, ClientSettings, GatewaySettings
 
 
 def test_a_client_is_found_by_its_key_of_which_only_the_digest_is_known() -> None:
@@ -42,3 +44,21 @@ def test_each_new_key_is_another() -> None:
 
     assert len(keys) == 100
     assert all(len(key) > 50 and key.startswith("tpuflex-") for key in keys)
+
+
+@pytest.mark.parametrize("name", ["team-a", "007", "on", "null", "1e5"])
+def test_a_new_key_s_lines_are_a_configuration(name: str) -> None:
+    made = new_key(name)
+
+    read = GatewaySettings.model_validate(yaml.safe_load(made.configuration))
+
+    found = Clients(read.clients).find(made.key.encode())
+    assert found is not None
+    assert found.name == name
+    assert made.key not in made.configuration
+
+
+@pytest.mark.parametrize("name", ["", "Team", "a b", "-a", "a" * 41, "a\n"])
+def test_a_name_that_no_client_can_have_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="lower-case"):
+        new_key(name)

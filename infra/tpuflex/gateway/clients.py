@@ -8,7 +8,11 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tpuflex.settings.gateway import ClientLimits, ClientSettings
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from tpuflex.errors import UsageError
+from tpuflex.settings.gateway import ClientLimits, ClientSettings, Name
 
 #: What a key begins with, so that one that got into a repository or a log is recognised.
 KEY_PREFIX = "tpuflex-"
@@ -49,6 +53,11 @@ class NewKey:
     def digest(self) -> str:
         """What the configuration has of it."""
         return digest(self.key.encode())
+
+    @property
+    def configuration(self) -> str:
+        """The client's lines of a gateway's configuration."""
+        return yaml.safe_dump({"clients": {self.client: {"key_sha256": self.digest}}})
 
     def to_json(self) -> dict[str, object]:
         """The document of `gateway key --json`."""
@@ -93,5 +102,16 @@ def digest(key: bytes) -> str:
 
 
 def new_key(client: str) -> NewKey:
-    """Make a key for a client."""
+    """Make a key for a client.
+
+    Raises:
+        UsageError: no client can have that name.
+    """
+    try:
+        TypeAdapter(Name).validate_python(client)
+    except ValidationError:
+        raise UsageError(
+            f"{client!r} is no name of a client: write at most 40 lower-case letters, digits, -"
+            " and _."
+        ) from None
     return NewKey(client, KEY_PREFIX + secrets.token_urlsafe(_KEY_BYTES))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, pass_invocation, stack_name
+from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
 
 #: What the extra has, by the names that are imported.
 _EXTRA = ("aiohttp", "limits", "redis", "uvloop")
@@ -20,6 +20,7 @@ _EXTRA = ("aiohttp", "limits", "redis", "uvloop")
     examples=(
         "tpuflex gateway run  # in front of the stack",
         "tpuflex gateway run --config gateway.yaml",
+        "tpuflex gateway key team-a  # a key for a client, and its lines of the configuration",
     ),
 )
 def gateway() -> None:
@@ -80,6 +81,32 @@ def run(invocation: Invocation, file: Path | None) -> None:
         reopen=lambda stack: invocation.open_named(stack.name),
         report=invocation.report,
     )
+
+
+@gateway.command(
+    examples=(
+        "tpuflex gateway key team-a",
+        "tpuflex gateway key team-a --json",
+    ),
+)
+@click.argument("client")
+@as_json
+@pass_invocation
+def key(invocation: Invocation, client: str) -> None:
+    """Make a key for CLIENT, and print it this once.
+
+    The gateway's configuration has only the SHA-256 of it, in the lines that are printed: put them
+    into tpuflex:gateway of a stack file, or into a file of its own. Another key for a client
+    replaces the one it has. A gateway that runs knows it once it is started again.
+    """
+    from tpuflex.gateway.clients import new_key
+
+    made = new_key(client)
+    invocation.output.document(made.to_json())
+    invocation.output.result(f"The key of {made.client}, which is shown this once:")
+    invocation.output.verbatim(f"\n{made.key}\n")
+    invocation.output.result("Lines of the gateway's configuration:")
+    invocation.output.verbatim(f"\n{made.configuration.rstrip()}")
 
 
 @contextmanager
