@@ -318,3 +318,16 @@ async def test_a_store_that_does_not_answer_is_said_at_the_start(unused_tcp_port
         async with open_budgets(store, Path()):
             pass
     assert "budgets.url" in str(caught.value)
+
+
+async def test_what_is_used_can_be_looked_at() -> None:
+    """In the windows that run now, with what is reserved; without asking the storage."""
+    clock = Clock()
+    budgets, who = counting(clock), client(tokens_per_minute=1000, requests_per_day=10)
+    reservation = await budgets.reserve(who, 400, 0)
+    assert budgets.used() == {"somebody": {"tokens_per_minute": 400, "requests_per_day": 1}}
+
+    await reservation.settle(100, 0)
+    assert budgets.used()["somebody"]["tokens_per_minute"] == 100
+    clock.time += 60
+    assert budgets.used() == {"somebody": {"requests_per_day": 1}}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -172,6 +173,9 @@ class Budgets:
         self._waits = type(storage) is not MemoryCounts
         #: What goes on though its request was cancelled.
         self._tasks: set[asyncio.Task[Any]] = set()
+        #: By client and limit: the end of the window, and what was used of it as it was counted
+        #: last.
+        self._used: dict[str, tuple[int, int]] = {}
 
     async def reserve(self, client: Client, tokens: int, usd_micros: int) -> Reservation:
         """Count a request before it is let through, in all windows of its client or in none.
@@ -206,6 +210,17 @@ class Budgets:
         if exceeded is not None:
             raise exceeded.exceeded(now)
         return Reservation(charges, self._settle)
+
+    def used(self) -> Mapping[str, Mapping[str, int]]:
+        """What clients have used of their limits in the windows that run now, by client and limit;
+        dollars in micro-dollars. Where gateways share a storage, it is what this one was told when
+        it counted last."""
+        now, found = self._now(), defaultdict[str, dict[str, int]](dict)
+        for window, (ends, used) in self._used.items():
+            if now < ends:
+                client, _, limit = window.partition("/")
+                found[client][limit] = used
+        return found
 
     async def settled(self) -> None:
         """Wait for what goes on though its request was cancelled."""
@@ -271,7 +286,11 @@ class Budgets:
     async def _increase(self, charge: _Charge, amount: int) -> int:
         # Twice as long as its window: never may a storage whose clock runs ahead forget one that
         # still counts.
-        return await self._storage.incr(charge.key, 2 * charge.seconds, amount)
+        used = await self._storage.incr(charge.key, 2 * charge.seconds, amount)
+        window = charge.key.rpartition("/")[0]
+        if charge.ends >= self._used.get(window, (0, 0))[0]:
+            self._used[window] = charge.ends, used
+        return used
 
     def _start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         task = asyncio.create_task(work)

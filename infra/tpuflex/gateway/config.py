@@ -43,6 +43,21 @@ class GatewayConfig:
     tls: ssl.SSLContext | None = None
 
 
+def key_file(home: Path, whose: str) -> Path:
+    """Where the key of a gateway is that was started with this state directory.
+
+    Args:
+        home: the state directory.
+        whose: ``operator``, for what it says of itself; ``client``, where none is configured.
+    """
+    return home / "gateway" / f"{whose}.key"
+
+
+def port_file(home: Path) -> Path:
+    """Where the port is that a gateway listens on which was started with this state directory."""
+    return home / "gateway" / "port"
+
+
 def read_section(name: str, open_stack: Callable[[str], Stack]) -> GatewayConfig:
     """The configuration in the file of a stack. Without the section, the stack is behind a gateway
     as it is by default.

@@ -84,6 +84,12 @@ class FirstTokenBreaker:
         self._answered = 0
         self._worst = Pace.NORMAL
 
+    @property
+    def opened(self) -> Pace:
+        """How late first tokens were when it opened; NORMAL while it is closed. Half open counts as
+        open: nothing has shown yet that they come in time again."""
+        return self._open
+
     def pace(self, now: float) -> Pace:
         """How a request would fare that begins now: NORMAL, if it may be one of the probes."""
         self._move_on(now)

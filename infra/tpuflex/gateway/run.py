@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from tpuflex.files.trusted import own_directory, read_private, write_private
+from tpuflex.gateway.access_log import open_access_log
 from tpuflex.gateway.admission import Admission, ClassRules
 from tpuflex.gateway.budgets import open_budgets
 from tpuflex.gateway.clients import Clients, digest, new_key
+from tpuflex.gateway.config import key_file, port_file
+from tpuflex.gateway.counters import Counters
 from tpuflex.gateway.first_token import FirstTokenLimits
 from tpuflex.gateway.fleet import Fleet
+from tpuflex.gateway.gateway_status import status_of
 from tpuflex.gateway.relay import Relay
 from tpuflex.gateway.server import DRAIN_S, Gateway, serving
 from tpuflex.settings.gateway import ClientSettings
 
 if TYPE_CHECKING:
     from tpuflex.gateway.config import GatewayConfig
+    from tpuflex.gateway.outcome import Outcome
     from tpuflex.settings.gateway import GatewaySettings
     from tpuflex.stack.connection import Connection
     from tpuflex.stack.progress import Report
@@ -70,18 +78,32 @@ async def _run(
     fleet = Fleet(
         settings, config.stacks, connect, files=config.files, reopen=reopen, report=report
     )
-    operator_key = _kept_key(home, "operator")
-    async with open_budgets(settings.budgets, config.files) as budgets:
+    operator_key, since = _kept_key(home, "operator"), datetime.now(UTC)
+    async with AsyncExitStack() as opened:
+        log = opened.enter_context(open_access_log(settings.access_log, config.files))
+        budgets = await opened.enter_async_context(open_budgets(settings.budgets, config.files))
         admission = Admission(_classes(settings), fleet.pools)
-        relay = Relay(settings, fleet, admission, budgets, ended=lambda _: None)
+        counters = Counters(fleet, admission, settings.all_classes, log)
+
+        def ended(outcome: Outcome) -> None:
+            counters.ended(outcome)
+            if log is not None:
+                log.ended(outcome)
+
+        def status() -> Mapping[str, object]:
+            at, now = datetime.now(UTC), time.monotonic()
+            parts = (settings, fleet, admission, counters, budgets)
+            return status_of(*parts, since=since, at=at, now=now).to_json()
+
+        relay = Relay(settings, fleet, admission, budgets, ended=ended)
         gateway = Gateway(
             settings,
             fleet,
             _clients(settings, home, report),
             relay,
             operator_key=operator_key,
-            metrics=bytes,
-            status=dict,
+            metrics=counters.text,
+            status=status,
         )
         watching = asyncio.create_task(fleet.run())
         try:
@@ -89,6 +111,7 @@ async def _run(
                 gateway, relay, settings.host, settings.port, tls=config.tls
             ) as port:
                 scheme = "http" if config.tls is None else "https"
+                write_private(port_file(home), f"{port}\n")
                 host = f"[{settings.host}]" if ":" in settings.host else settings.host
                 report(f"Listening at {scheme}://{host}:{port}/v1")
                 stopped = asyncio.ensure_future(ends.wait())
@@ -138,17 +161,13 @@ def _clients(settings: GatewaySettings, home: Path, report: Report) -> Clients:
     if settings.clients:
         return Clients(settings.clients)
     key = _kept_key(home, "client")
-    report(f"Key: {_key_file(home, 'client')}")
+    report(f"Key: {key_file(home, 'client')}")
     return Clients({_LOCAL: ClientSettings(key_sha256=digest(key.encode()))})
-
-
-def _key_file(home: Path, whose: str) -> Path:
-    return home / "gateway" / f"{whose}.key"
 
 
 def _kept_key(home: Path, whose: str) -> str:
     """The key in a file that only this user can read; made if there is none."""
-    path = _key_file(home, whose)
+    path = key_file(home, whose)
     own_directory(path.parent)
     if path.exists():
         return read_private(path).strip()

@@ -112,7 +112,7 @@ class Gateway:
 
     def _get(self, request: web.BaseRequest, path: str) -> web.Response:
         if path == "/health":
-            serves = any(each.open and not each.draining for each in self._fleet.upstreams())
+            serves = any(each.serves for each in self._fleet.upstreams())
             return web.Response(status=200 if serves else 503)
         if path == "/v1/models":
             models = self._models(self._client(request))

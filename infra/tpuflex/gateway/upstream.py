@@ -83,6 +83,11 @@ class Upstream:
     first_token_p95: float | None = None
     breakers: dict[str, FirstTokenBreaker] = field(default_factory=dict)
 
+    @property
+    def serves(self) -> bool:
+        """Whether it may get requests, and will not end soon."""
+        return self.open and not self.draining
+
     def breaker(self, request_class: str, limits: FirstTokenLimits) -> FirstTokenBreaker:
         """The breaker of a class of requests, with ``limits``, or with what was learnt here."""
         limits = limits.learnt(self.first_token_p95)

@@ -259,6 +259,10 @@ class GatewaySettings(Frozen):
     budgets: BudgetStore | None = None
     """Where what clients have used is counted; by default in memory, for this run."""
 
+    access_log: str | None = Field(default=None, min_length=1, max_length=1000)
+    """File that gets a line of JSON for each request, relative to this file; `-` for standard
+    output. No prompt, no answer and no key is in it. By default there is none."""
+
     requests: RequestLimits = RequestLimits()
     """What one request may be."""
 

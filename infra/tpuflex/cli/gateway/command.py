@@ -4,15 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
+from tpuflex.cli.options import (
+    Commands,
+    as_json,
+    pass_invocation,
+    stack_name,
+    watch,
+    watch_every,
+)
+
+if TYPE_CHECKING:
+    from tpuflex.gateway.config import GatewayConfig
 
 #: What the extra has, by the names that are imported.
 _EXTRA = ("aiohttp", "limits", "redis", "uvloop")
+
+
+_config = click.option(
+    "--config",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Configuration in a file of its own: the keys of tpuflex:gateway, without that.",
+)
 
 
 @click.group(
@@ -21,6 +42,7 @@ _EXTRA = ("aiohttp", "limits", "redis", "uvloop")
         "tpuflex gateway run  # in front of the stack",
         "tpuflex gateway run --config gateway.yaml",
         "tpuflex gateway key team-a  # a key for a client, and its lines of the configuration",
+        "tpuflex gateway status --watch",
     ),
 )
 def gateway() -> None:
@@ -42,13 +64,7 @@ def gateway() -> None:
         "tpuflex gateway run --config gateway.yaml  # stacks and other servers behind one address",
     ),
 )
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Configuration in a file of its own: the keys of tpuflex:gateway, without that.",
-)
+@_config
 @stack_name
 @pass_invocation
 def run(invocation: Invocation, file: Path | None) -> None:
@@ -66,16 +82,11 @@ def run(invocation: Invocation, file: Path | None) -> None:
     `pip install 'tpuflex[gateway]'`.
     """
     with _needs_extra():
-        from tpuflex.gateway.config import read_file, read_section
         from tpuflex.gateway.run import run_gateway
     from tpuflex.stack.connection import connect
 
-    if file is None:
-        config = read_section(invocation.stack, invocation.open_named)
-    else:
-        config = read_file(file, invocation.open_named)
     run_gateway(
-        config,
+        _configured(invocation, file),
         invocation.home,
         connect=lambda stack: connect(stack, invocation.environ, start=False),
         reopen=lambda stack: invocation.open_named(stack.name),
@@ -107,6 +118,55 @@ def key(invocation: Invocation, client: str) -> None:
     invocation.output.verbatim(f"\n{made.key}\n")
     invocation.output.result("Lines of the gateway's configuration:")
     invocation.output.verbatim(f"\n{made.configuration.rstrip()}")
+
+
+@gateway.command(
+    examples=(
+        "tpuflex gateway status",
+        "tpuflex gateway status --watch  # every 2 seconds, until Ctrl-C",
+        "tpuflex gateway status --config gateway.yaml --json",
+    ),
+)
+@_config
+@watch_every(2.0)
+@stack_name
+@as_json
+@pass_invocation
+def status(invocation: Invocation, file: Path | None, seconds: float | None) -> None:
+    """Show how the gateway is that runs on this machine.
+
+    Of each upstream: whether it takes requests, what it has in flight and may have, the 95th
+    percentile of its first tokens of the last five minutes, its KV cache, and how much of its run
+    is left. Of each class: who waits, what was answered since the start, and what was not, by
+    reason. Of clients: what they have used of each limit.
+
+    It is asked at the address of its configuration, with the key that it keeps in the state
+    directory: in the project, and as the user, that started it. A Prometheus gets the same, and
+    more, from /metrics with that key.
+
+    Exit code 4: no gateway was started here; 7: it does not answer.
+    """
+    from tpuflex.cli.gateway.status import show_status
+
+    with _needs_extra():
+        from tpuflex.gateway.gateway_status import read_status, watch_status
+
+    config = _configured(invocation, file)
+    if seconds is not None:
+        looks = watch_status(config, invocation.home, seconds)
+        watch(invocation.output, looks, partial(show_status, invocation))
+        return
+    found = read_status(config, invocation.home)
+    invocation.output.document(found.to_json())
+    show_status(invocation, found)
+
+
+def _configured(invocation: Invocation, file: Path | None) -> GatewayConfig:
+    from tpuflex.gateway.config import read_file, read_section
+
+    if file is None:
+        return read_section(invocation.stack, invocation.open_named)
+    return read_file(file, invocation.open_named)
 
 
 @contextmanager

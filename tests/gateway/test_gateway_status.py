@@ -1,0 +1,179 @@
+"""What a gateway says of itself, and how it is asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.gateway.test_counters import GOOD, REFUSED, Parts, upstream
+from tpuflex.errors import AccessError, ApiError, NotFoundError, ServerDownError, TpuflexError
+from tpuflex.files.trusted import own_directory, write_private
+from tpuflex.gateway.budgets import Budgets, MemoryCounts
+from tpuflex.gateway.clients import Client
+from tpuflex.gateway.config import GatewayConfig, key_file, port_file
+from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
+from tpuflex.gateway.gateway_status import GatewayStatus, read_status, status_of, watch_status
+from tpuflex.settings.gateway import GatewaySettings
+
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
+SETTINGS = GatewaySettings.model_validate(
+    {
+        "port": 0,
+        "clients": {
+            name: {
+                "key_sha256": digit * 64,
+                "limits": {"tokens_per_minute": 1000, "usd_per_day": 2},
+            }
+            for name, digit in (("mobile", "0"), ("nightly", "1"))
+        },
+    }
+)
+
+
+async def sample() -> GatewayStatus:
+    """A gateway before a slice that is slow, one that drains, and a server that is closed."""
+    slow = upstream("prod/prod-g7", open=True, in_flight=3, ends=160.0, kv_use=0.5)
+    breaker = slow.breaker("interactive", FirstTokenLimits(1.5, 2.0))
+    for _ in range(LEAST):
+        breaker.first_token(breaker.begin(0.0), 1.9)
+    parts = Parts([slow, upstream("prod/prod-g6", open=True, draining=True), upstream("url")])
+    counters = parts.counters()
+    refused = replace(REFUSED, request_class="", reason="invalid_api_key")
+    for each in (GOOD, GOOD, REFUSED, refused):
+        counters.ended(each)
+    budgets = Budgets(MemoryCounts(), now=NOON.timestamp)
+    for name, tokens in (("mobile", 250), ("nightly", 900)):
+        client = Client(name, "interactive", None, SETTINGS.clients[name].limits)
+        await (await budgets.reserve(client, tokens, 500_000)).settle(tokens, 250_000)
+    some = cast("Any", parts)
+    return status_of(SETTINGS, some, some, counters, budgets, since=NOON, at=NOON, now=100.0)
+
+
+async def test_what_a_gateway_says_of_itself() -> None:
+    """Upstreams with what they have and may have, classes with who waits and what was refused, and
+    what clients have used, the fullest limit first."""
+    found = await sample()
+    upstreams = {each.name: each for each in found.upstreams}
+    classes = {each.name: each for each in found.classes}
+    slow = upstreams["prod/prod-g7"]
+
+    assert found.models == {"served": 1}
+    assert {name: each.state for name, each in upstreams.items()} == {
+        "prod/prod-g6": "draining",
+        "prod/prod-g7": "open",
+        "url": "closed",
+    }
+    assert (slow.in_flight, slow.limit, slow.kv_use, slow.run_seconds_left) == (3, 4, 0.5, 60.0)
+    assert (slow.first_token_p95, slow.late) == (0.8, {"interactive": "slow"})
+    assert (classes["batch"].waiting, classes["batch"].room) == (3, 2048)
+    assert classes["interactive"].answered == 2
+    assert classes["interactive"].not_answered == {"overloaded": 1}
+    assert classes[""].not_answered == {"invalid_api_key": 1}
+    assert [(each.client, each.limit, each.used, each.most) for each in found.limits] == [
+        ("nightly", "tokens_per_minute", 900, 1000),
+        ("mobile", "tokens_per_minute", 250, 1000),
+        ("mobile", "usd_per_day", 0.25, 2),
+        ("nightly", "usd_per_day", 0.25, 2),
+    ]
+    assert GatewayStatus.model_validate_json(json.dumps(found.to_json())) == found
+
+
+class Server(ThreadingHTTPServer):
+    """Answers every GET."""
+
+    status, body = 200, b""
+    keys: list[str | None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        server = cast("Server", self.server)
+        server.keys.append(self.headers.get("Authorization"))
+        self.send_response(server.status if self.path == "/tpuflex/gateway" else 404)
+        self.send_header("Content-Length", str(len(server.body)))
+        self.end_headers()
+        self.wfile.write(server.body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[Server]:
+    server = Server(("127.0.0.1", 0), Handler)
+    server.status, server.body, server.keys = status, body, []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def started(home: Path, port: int) -> GatewayConfig:
+    """As a gateway leaves it that was started with this state directory."""
+    own_directory(home / "gateway")
+    write_private(key_file(home, "operator"), "the-key\n")
+    write_private(port_file(home), f"{port}\n")
+    return GatewayConfig(SETTINGS, "gateway.yaml", home, {})
+
+
+async def test_a_gateway_is_asked_with_its_key(tmp_path: Path) -> None:
+    """At the port that it has got, where the configuration leaves that open."""
+    said = await sample()
+    with answering(200, json.dumps(said.to_json()).encode()) as server:
+        assert read_status(started(tmp_path, server.server_port), tmp_path) == said
+
+    assert server.keys == ["Bearer the-key"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "words"),
+    [
+        (401, b"{}", AccessError, "refuses the key"),
+        (200, b"<html>", ApiError, "no gateway of tpuflex"),
+        (404, b"{}", ApiError, "no gateway of tpuflex"),
+    ],
+)
+def test_what_else_answers(
+    tmp_path: Path, status: int, body: bytes, error: type[TpuflexError], words: str
+) -> None:
+    with answering(status, body) as server, pytest.raises(error, match=words):
+        read_status(started(tmp_path, server.server_port), tmp_path)
+
+
+def test_no_gateway(tmp_path: Path) -> None:
+    """None was started here; or it has ended."""
+    with pytest.raises(NotFoundError, match="No gateway was started here"):
+        read_status(GatewayConfig(SETTINGS, "gateway.yaml", tmp_path, {}), tmp_path)
+    with answering(200, b"") as server:
+        config = started(tmp_path, server.server_port)
+    with pytest.raises(ServerDownError, match="no connection to http"):
+        read_status(config, tmp_path)
+
+
+async def test_a_watch_goes_on_while_there_is_no_answer(tmp_path: Path) -> None:
+    """With what was said last, and why there is nothing newer."""
+    said = await sample()
+    with answering(200, json.dumps(said.to_json()).encode()) as server:
+        config = started(tmp_path, server.server_port)
+        looks = watch_status(config, tmp_path, 1.0, pause=lambda _: None)
+        assert next(looks) == said
+        server.status = 404
+        stale = next(looks)
+        server.status = 200
+        assert next(looks) == said
+
+    assert "no gateway of tpuflex" in stale.why
+    assert stale.upstreams == said.upstreams
