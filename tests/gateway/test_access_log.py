@@ -20,7 +20,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def test_a_line_for_each_request(tmp_path: Path) -> None:
     """With what became of it, in a file that only this user can read."""
-    with open_access_log("access.jsonl", tmp_path) as log:
+    with open_access_log("access.jsonl", tmp_path, 1) as log:
         assert log is not None
         log.ended(replace(GOOD, seconds=1.23456789))
         log.ended(REFUSED)
@@ -53,7 +53,7 @@ def test_a_line_for_each_request(tmp_path: Path) -> None:
 def test_a_file_that_was_moved_away_is_made_again(tmp_path: Path) -> None:
     """As by logrotate, which need not tell the gateway."""
     path, written = tmp_path / "access.jsonl", threading.Event()
-    with open_access_log(path.name, tmp_path) as log:
+    with open_access_log(path.name, tmp_path, 1) as log:
         assert log is not None
         log.ended(GOOD)
         while not path.read_bytes():
@@ -94,9 +94,19 @@ def test_what_is_not_taken_is_dropped_and_said() -> None:
     assert [each["dropped"] for each in found if "dropped" in each] == [101]
 
 
+def test_standard_output_as_a_log(tmp_path: Path) -> None:
+    """For a container whose output is collected."""
+    path = tmp_path / "stdout"
+    with path.open("wb") as file, open_access_log("-", tmp_path, file.fileno()) as log:
+        assert log is not None
+        log.ended(GOOD)
+
+    assert [each["status"] for each in lines(path)] == [200]
+
+
 def test_without_a_name_there_is_none(tmp_path: Path) -> None:
     """And nothing is made."""
-    with open_access_log(None, tmp_path) as log:
+    with open_access_log(None, tmp_path, 1) as log:
         assert log is None
     assert not list(tmp_path.iterdir())
 
@@ -106,6 +116,6 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     """It is said at the start, before a request comes."""
     with (
         pytest.raises(AccessError, match=r"access log .* cannot be written"),
-        open_access_log(name, tmp_path),
+        open_access_log(name, tmp_path, 1),
     ):
         pass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -103,7 +102,7 @@ class AccessLog:
 
 
 @contextmanager
-def open_access_log(name: str | None, files: Path) -> Iterator[AccessLog | None]:
+def open_access_log(name: str | None, files: Path, output: int) -> Iterator[AccessLog | None]:
     """The access log, which is written while the block runs; None without a name.
 
     A file that was moved away, as by logrotate, is made again.
@@ -111,6 +110,7 @@ def open_access_log(name: str | None, files: Path) -> Iterator[AccessLog | None]
     Args:
         name: of its file; or :data:`STANDARD_OUTPUT`.
         files: the folder that the name is relative to.
+        output: descriptor of standard output.
 
     Raises:
         AccessError: the file cannot be written to.
@@ -119,7 +119,7 @@ def open_access_log(name: str | None, files: Path) -> Iterator[AccessLog | None]
         yield None
         return
     if name == STANDARD_OUTPUT:
-        log = AccessLog(lambda lines: _write_all(sys.stdout.fileno(), lines))
+        log = AccessLog(lambda lines: _write_all(output, lines))
         with log.writing():
             yield log
         return

@@ -46,6 +46,7 @@ def run_gateway(
     connect: Callable[[Stack], Connection],
     reopen: Callable[[Stack], Stack],
     report: Report,
+    output: int,
 ) -> None:
     """Run a gateway until Ctrl-C or SIGTERM. Requests in flight have half a minute then; at a
     second signal they end at once.
@@ -56,13 +57,14 @@ def run_gateway(
         connect: connects to the cloud of a stack, in a thread.
         reopen: opens a stack again whose file has changed, in a thread.
         report: receives where it listens, and what becomes of upstreams.
+        output: descriptor of standard output, for the access log.
 
     Raises:
         TpuflexError: it cannot listen, or a store of budgets does not answer.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            runner.run(_run(config, home, connect, reopen, report))
+            runner.run(_run(config, home, connect, reopen, report, output))
         except asyncio.CancelledError:
             return
 
@@ -73,6 +75,7 @@ async def _run(
     connect: Callable[[Stack], Connection],
     reopen: Callable[[Stack], Stack],
     report: Report,
+    output: int,
 ) -> None:
     settings, ends = config.settings, _until_a_signal()
     fleet = Fleet(
@@ -80,7 +83,7 @@ async def _run(
     )
     operator_key, since = _kept_key(home, "operator"), datetime.now(UTC)
     async with AsyncExitStack() as opened:
-        log = opened.enter_context(open_access_log(settings.access_log, config.files))
+        log = opened.enter_context(open_access_log(settings.access_log, config.files, output))
         budgets = await opened.enter_async_context(open_budgets(settings.budgets, config.files))
         admission = Admission(_classes(settings), fleet.pools)
         counters = Counters(fleet, admission, settings.all_classes, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -91,6 +92,7 @@ def run(invocation: Invocation, file: Path | None) -> None:
         connect=lambda stack: connect(stack, invocation.environ, start=False),
         reopen=lambda stack: invocation.open_named(stack.name),
         report=invocation.report,
+        output=sys.stdout.fileno(),
     )
 
 
