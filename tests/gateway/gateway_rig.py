@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from tpuflex.gateway.outcome import Outcome
 from tpuflex.gateway.relay import Relay
 from tpuflex.gateway.server import Gateway, serving
 from tpuflex.gateway.upstream import Upstream
-from tpuflex.settings.gateway import ClientSettings, GatewaySettings
+from tpuflex.settings.gateway import ClientLimits, ClientSettings, GatewaySettings
 
 MODEL = "served"
 KEY, OPERATOR_KEY = "a-client's-key", "the-operator's-key"
@@ -219,6 +220,16 @@ class Upstreams:
             upstream.open = False
 
 
+@dataclass
+class Clock:
+    """The clock of this machine, which a test puts forward."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
 @dataclass(eq=False)
 class Rig:
     """A gateway, its upstreams, and a client of it."""
@@ -229,6 +240,7 @@ class Rig:
     relay: Relay
     admission: Admission
     port: int
+    clock: Clock
 
     def ask(self, path: str = "/v1/chat/completions", *, key: str = KEY, **document: object) -> Any:
         body = {"model": MODEL, "messages": [{"role": "user", "content": "Count."}], **document}
@@ -241,6 +253,16 @@ class Rig:
         async with self.stream(**document) as response:
             return response.status, await response.read()
 
+    def after(self, seconds: float) -> None:
+        """What the relay does so much later."""
+        self.clock.ahead += seconds
+        self.relay.tick()
+
+    async def has_waiting(self, count: int) -> None:
+        """Wait until so many requests wait for a place."""
+        while self.admission.waiting("interactive") != count:  # noqa: ASYNC110 - nobody says so
+            await asyncio.sleep(0.01)
+
     @property
     def in_flight(self) -> int:
         return sum(each.in_flight for each in self.upstreams.connections)
@@ -248,10 +270,13 @@ class Rig:
 
 @asynccontextmanager
 async def gateway_before(
-    *scripted: Scripted, settings: GatewaySettings | None = None, most: int = 64
+    *scripted: Scripted,
+    settings: GatewaySettings | None = None,
+    limits: ClientLimits | None = None,
+    most: int = 64,
 ) -> AsyncIterator[Rig]:
     """A gateway before upstreams, the first of which is asked first."""
-    client = ClientSettings(key_sha256=digest(KEY.encode()))
+    client = ClientSettings(key_sha256=digest(KEY.encode()), limits=limits or ClientLimits())
     # Requests move as often as they may: the budget for that is another test's.
     settings = settings or GatewaySettings(retry_share=1)
     outcomes: list[Outcome] = []
@@ -278,7 +303,9 @@ async def gateway_before(
         }
         admission = Admission(classes, upstreams.pools)
         fleet = cast("Any", upstreams)
-        relay = Relay(settings, fleet, admission, Budgets(MemoryCounts()), ended=outcomes.append)
+        clock = Clock()
+        budgets = Budgets(MemoryCounts())
+        relay = Relay(settings, fleet, admission, budgets, ended=outcomes.append, now=clock)
         gateway = Gateway(
             settings,
             fleet,
@@ -292,4 +319,4 @@ async def gateway_before(
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)
         )
-        yield Rig(upstreams, session, outcomes, relay, admission, port)
+        yield Rig(upstreams, session, outcomes, relay, admission, port, clock)

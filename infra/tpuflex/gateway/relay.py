@@ -626,44 +626,52 @@ class Relay:
         self._streams.add(stream)
         failure = ""
         try:
-            stream.writing = began
-            await client.prepare(passage.request)
-            while not answer.ended:
-                if out:
-                    stream.writing = stream.said = stream.heard
-                    await client.write(out)
-                stream.writing = None
-                data = await response.content.readany()
-                stream.heard = self._now()
-                if not data:
-                    failure = "it ended in the middle of an answer"
-                    break
-                out = answer.take(data)
-        except (aiohttp.ClientError, TooLongError) as error:
-            if stream.writing is not None:
-                return client  # it has left
-            failure = "it fell silent" if stream.silent else f"it broke off: {error!r}"
+            try:
+                stream.writing = began
+                await client.prepare(passage.request)
+                while not answer.ended:
+                    if out:
+                        stream.writing = stream.said = stream.heard
+                        await client.write(out)
+                    stream.writing = None
+                    data = await response.content.readany()
+                    stream.heard = self._now()
+                    if not data:
+                        failure = "it ended in the middle of an answer"
+                        break
+                    out = answer.take(data)
+            except (aiohttp.ClientError, TooLongError) as error:
+                if stream.writing is not None:
+                    return client  # it has left
+                failure = "it fell silent" if stream.silent else f"it broke off: {error!r}"
+            if failure:
+                passage.ended(200, "upstream_failed")
+                self._suspect(upstream, failure)
+                out = _BROKEN_OFF
+            elif answer.error is not None:
+                passage.ended(200, "upstream_error")
+                self._strike(upstream, _FailedError("it has given up a request", strikes=1))
+                out += answer.error if b'"error"' in answer.error else _BROKEN_OFF
+            else:
+                passage.ended(200)
+                _pace(upstream, passage.ask, answer.usage, stream.heard - began)
+            stream.writing = self._now()
+            with suppress(ConnectionError):
+                await client.write_eof(out)
         finally:
             self._streams.discard(stream)
+            for comment in stream.comments:
+                comment.cancel()
             passage.usage, passage.generated = answer.usage, answer.events
-        if failure:
-            passage.ended(200, "upstream_failed")
-            self._suspect(upstream, failure)
-            out = _BROKEN_OFF
-        elif answer.error is not None:
-            passage.ended(200, "upstream_error")
-            self._strike(upstream, _FailedError("it has given up a request", strikes=1))
-            out += answer.error if b'"error"' in answer.error else _BROKEN_OFF
-        else:
-            passage.ended(200)
-            if answer.usage is not None and answer.usage.generated >= _PACED * passage.ask.n:
-                tokens = answer.usage.generated // passage.ask.n
-                upstream.streamed(tokens - 1, stream.heard - began)
-        with suppress(ConnectionError):
-            await client.write_eof(out)
         if answer.done:
             await _end(response)
         return client
+
+
+def _pace(upstream: Upstream, ask: Ask, usage: Usage | None, seconds: float) -> None:
+    """Tell ``upstream`` how fast a stream was."""
+    if usage is not None and usage.generated >= _PACED * ask.n:
+        upstream.streamed(usage.generated // ask.n - 1, seconds)
 
 
 def _check(response: aiohttp.ClientResponse, body: bytes, passage: _Passage) -> None:

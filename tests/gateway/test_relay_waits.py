@@ -1,0 +1,242 @@
+"""What a gateway does with time: it refuses, comments, cuts off those who take nothing, and is
+patient with models that think."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from tests.gateway.gateway_rig import (
+    ANSWER,
+    DONE,
+    HANDED_ON,
+    KEY,
+    MODEL,
+    ROLE,
+    Asked,
+    Scripted,
+    delta,
+    gateway_before,
+    pauses_after,
+    stalls_after,
+)
+from tpuflex.gateway.upstream import Upstream
+from tpuflex.settings.gateway import ClientLimits, GatewaySettings
+
+COMMENT = b": keep-alive\n\n"
+
+
+def settings(**interactive: object) -> GatewaySettings:
+    return GatewaySettings.model_validate({"classes": {"interactive": interactive}})
+
+
+def drains(upstream: Upstream, now: float) -> None:
+    del now
+    upstream.draining = True
+
+
+def is_closed(upstream: Upstream, now: float) -> None:
+    del now
+    upstream.open = False
+
+
+def is_full(upstream: Upstream, now: float) -> None:
+    del now
+    upstream.kv_use = 0.9
+
+
+def ends_soon(upstream: Upstream, now: float) -> None:
+    upstream.ends = now + 30
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "about"),
+    [
+        (drains, "draining", "last requests"),
+        (is_closed, "no_upstream", "No upstream"),
+        (is_full, "kv_cache", "full"),
+        (ends_soon, "run_ends", r"ends, at \d\d:\d\d:\d\d UTC"),
+    ],
+)
+async def test_a_refusal_says_why_and_when_to_try_again(
+    state: Callable[[Upstream, float], None], reason: str, about: str
+) -> None:
+    """In OpenAI's form; no upstream has it."""
+    async with gateway_before(upstream := Scripted()) as rig:
+        [only] = rig.upstreams.connections
+        state(only, rig.clock())
+        async with rig.stream() as response:
+            error = (await response.json())["error"]
+            assert response.status == 503
+            assert response.headers["x-tpuflex-reason"] == error["code"] == reason
+            assert re.search(about, error["message"])
+            assert error["type"] == "service_unavailable_error"
+            assert int(response.headers["Retry-After"]) >= 1
+
+    assert upstream.asked == []
+    [outcome] = rig.outcomes
+    assert (outcome.status, outcome.reason, outcome.upstream) == (503, reason, None)
+
+
+async def test_a_request_waits_for_a_place_no_longer_than_it_may() -> None:
+    """Ten seconds by default; one that gets a place within them is answered."""
+    upstream = Scripted([stalls_after(), stalls_after()])
+    async with gateway_before(upstream, most=1) as rig:
+        first = asyncio.ensure_future(rig.streamed())
+        await upstream.got_one.wait()
+        waiting = [asyncio.ensure_future(rig.streamed()) for _ in range(2)]
+        await rig.has_waiting(2)
+        waiting[0].cancel()  # it leaves the waiting room, and no place is lost
+        await rig.has_waiting(1)
+        rig.after(5)
+        late = asyncio.ensure_future(rig.streamed())
+        await rig.has_waiting(2)
+        rig.after(6)
+        status, body = await waiting[1]
+        assert (status, json.loads(body)["error"]["code"]) == (503, "waited")
+        upstream.scripts.clear()
+        first.cancel()
+        assert await late == (200, HANDED_ON)
+
+    *_, last = rig.outcomes
+    assert last.waited_s > 5
+
+
+async def test_more_than_may_wait_are_refused() -> None:
+    """At once."""
+    upstream = Scripted(always=stalls_after())
+    async with gateway_before(upstream, most=1, settings=settings(waiting=0)) as rig:
+        first = asyncio.ensure_future(rig.streamed())
+        await upstream.got_one.wait()
+        status, body = await rig.streamed()
+        assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
+        first.cancel()
+
+
+async def test_a_silent_stream_is_kept_alive_by_comments() -> None:
+    """Between events; a client ignores them."""
+    script = pauses_after(ROLE + ANSWER[1] + ANSWER[2][:20], then=[ANSWER[2][20:], *ANSWER[3:]])
+    async with gateway_before(Scripted(always=script)) as rig, rig.stream() as response:
+        said = await response.content.readany()
+        rig.after(16)
+        rig.after(3)
+        said += await response.content.read()
+
+    assert said.count(COMMENT) == 1
+    assert said.replace(COMMENT, b"") == HANDED_ON
+
+
+async def test_a_model_that_thinks_is_not_cut() -> None:
+    """Its reasoning is a first token. Then it may say nothing for minutes, as while a tool call is
+    parsed, and its first content may be long."""
+    reasoning = [delta(reasoning=f"step {number} ") for number in range(20)]
+    long = delta(content="word " * 40_000)
+    call = delta("tool_calls", tool_calls=[{"index": 0, "function": {"arguments": "x" * 10_000}}])
+    thought = ROLE + b"".join(reasoning)
+    script = pauses_after(thought, then=[long, call, DONE])
+    quick = settings(first_token={"slow": 0.2, "very_slow": 0.2, "limit": 0.2})
+    first, second = Scripted(always=script), Scripted()
+    async with gateway_before(first, second, settings=quick) as rig, rig.stream() as response:
+        said = await response.content.readany()
+        for _ in range(30):
+            rig.after(19)
+        said += await response.content.read()
+
+    assert said.replace(COMMENT, b"") == thought + long + call + DONE
+    assert second.asked == []
+    [outcome] = rig.outcomes
+    assert outcome.reason is outcome.moved is None
+
+
+async def test_an_upstream_that_says_nothing_for_ten_minutes_is_given_up() -> None:
+    """As one whose machine is gone: nothing closes its connection."""
+    upstream = Scripted(always=stalls_after(ROLE, ANSWER[1]))
+    async with gateway_before(upstream) as rig, rig.stream() as response:
+        await response.content.readuntil(ANSWER[1])
+        rig.after(601)
+        said = await response.content.read()
+        await asyncio.wait_for(upstream.asked[0].left.wait(), 1)
+
+    assert b"upstream_failed" in said
+    assert b"[DONE]" not in said
+
+
+async def test_a_client_that_takes_nothing_fills_no_memory() -> None:
+    """The upstream is held back meanwhile; after a minute the client is cut off."""
+    sent = 0
+    piece = delta(content="x" * 64_000)
+
+    async def endless(asked: Asked) -> web.StreamResponse:
+        nonlocal sent
+        response = await asked.stream(ROLE)
+        while True:
+            await response.write(piece)
+            sent += len(piece)
+
+    upstream = Scripted(always=endless)
+    async with gateway_before(upstream) as rig:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", rig.port))
+            body = json.dumps({"model": MODEL, "stream": True}).encode()
+            client.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n"
+                b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
+                % (KEY.encode(), len(body), body)
+            )
+            await upstream.got_one.wait()
+            before = -1
+            while before != sent:
+                before = sent
+                await asyncio.sleep(0.1)
+            # What the kernel keeps for two connections, and little more.
+            assert sent < 32 * 1024 * 1024
+            rig.after(30)
+            assert not upstream.asked[0].left.is_set()
+            rig.after(31)
+            await asyncio.wait_for(upstream.asked[0].left.wait(), 1)
+
+    assert rig.outcomes[0].status == 499
+    assert rig.in_flight == 0
+
+
+async def test_what_was_reserved_and_not_used_is_given_back() -> None:
+    """The next request has the rest; what no upstream had does not count at all."""
+    upstream = Scripted()
+    limits = ClientLimits(tokens_per_day=1000)
+    async with gateway_before(upstream, limits=limits) as rig:
+        # 7 + 3 tokens are used of about 800 that are reserved.
+        for _ in range(5):
+            assert (await rig.streamed(max_tokens=700))[0] == 200
+        [only] = rig.upstreams.connections
+        only.open = False
+        for _ in range(5):
+            assert (await rig.streamed(max_tokens=700))[0] == 503
+        only.open = True
+        assert (await rig.streamed(max_tokens=700))[0] == 200
+        async with rig.ask(max_tokens=990) as response:
+            assert response.status == 429
+            assert response.headers["x-tpuflex-reason"] == "client_limit"
+    assert len(upstream.asked) == 6
+
+
+async def test_a_class_has_its_sampling_and_its_priority() -> None:
+    """The upstream gets both; a client that says more than it may is refused before."""
+    upstream = Scripted()
+    chosen = settings(priority=7, sampling={"temperature": 0, "max_tokens": 50, "enforce": True})
+    async with gateway_before(upstream, settings=chosen) as rig:
+        [connection] = rig.upstreams.connections.values()
+        await rig.streamed(max_tokens=10**9, temperature=1)
+        connection.priority_scheduling = True
+        await rig.streamed(max_tokens=5)
+
+    first, second = (each.document for each in upstream.asked)
+    assert (first["temperature"], first["max_tokens"]) == (0, 50)
+    assert "priority" not in first
+    assert (second["max_tokens"], second["priority"]) == (5, 7)
