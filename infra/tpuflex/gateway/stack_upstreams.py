@@ -116,8 +116,10 @@ class StackUpstreams:
             self._changed(self._stack)
         for place, one in tuple(self._slices.items()):
             one.found = look.slices.get(place, one.found)
-            if look.is_gone(place) or one.needs_another_way(self._stack):
-                self._leave(place, one)
+            if look.is_gone(place):
+                self._leave(place, one, "is gone")
+            elif one.needs_another_way(self._stack):
+                self._leave(place, one, "gets another way")
             elif one.watch is not None:
                 self._follow_run(one.watch, one.found)
         for place, found in look.slices.items():
@@ -125,11 +127,11 @@ class StackUpstreams:
                 one = self._slices[place] = _Slice(found, self._stack)
                 tasks.create_task(self._serve_slice(place, one))
 
-    def _leave(self, place: Place, one: _Slice) -> None:
+    def _leave(self, place: Place, one: _Slice, why: str) -> None:
         one.gone = True
         del self._slices[place]
         if one.watch is not None:
-            one.watch.gone()
+            one.watch.gone(why)
 
     async def _serve_slice(self, place: Place, one: _Slice) -> None:
         name, loop = f"{self._name}/{one.found.node}", asyncio.get_running_loop()

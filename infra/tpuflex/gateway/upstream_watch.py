@@ -164,9 +164,9 @@ class UpstreamWatch:
             self.upstream.open = False
             await self.connection.session.close()
 
-    def gone(self) -> None:
-        """It is there no more; what it has in flight may end."""
-        self._report(f"{self.upstream.name} is gone.")
+    def gone(self, why: str) -> None:
+        """It is there no more, which ``why`` says; what it has in flight may end."""
+        self._report(f"{self.upstream.name} {why}.")
         self._gone = True
         self.upstream.draining = True
         self._suspected.set()
@@ -314,8 +314,17 @@ class UpstreamWatch:
 
 
 def _words(error: BaseException) -> str:
+    """Why an upstream does not answer. aiohttp's own words are for developers."""
     if isinstance(error, TimeoutError):
         return "it does not answer in time"
+    if isinstance(error, aiohttp.ServerFingerprintMismatch):
+        return "its certificate is not the stack's"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not valid: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"no connection to {error.host}:{error.port}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection"
     return str(error) or type(error).__name__
 
 
