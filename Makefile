@@ -18,9 +18,10 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 
 # Tools that cannot be installed beside tpuflex have environments of their own.
 CHECKS = .tpuflex/checks
+TOOLS_gateway = $(CHECKS)/gateway-tools/.ready
 TOOLS_policy = $(CHECKS)/policy-pack/.ready
 TOOLS_startup = $(CHECKS)/jax/.ready
-ACCEPTANCE_TOOLS = $(if $(AREA),$(TOOLS_$(AREA)),$(TOOLS_policy) $(TOOLS_startup))
+ACCEPTANCE_TOOLS = $(if $(AREA),$(TOOLS_$(AREA)),$(TOOLS_gateway) $(TOOLS_policy) $(TOOLS_startup))
 
 # One file's tests stay in one process and in their order: some share an engine or a stack. Nothing
 # that they start outlives them, also where they are interrupted.

@@ -31,6 +31,7 @@ LOCKS = {
     "requirements/site.lock": ("--group", "site"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
     "requirements/recording.lock": ("--group", "recording"),
+    "requirements/gateway-tools.lock": ("--group", "gateway-tools"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),
     "requirements/jax.lock": ("requirements/jax.in",),
 }

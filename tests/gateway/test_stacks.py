@@ -21,11 +21,14 @@ from tests.cli.typing import NOON, stack_file
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tests.gateway.running_fleet import running_fleet, until
 from tests.gateway.upstream_server import UpstreamServer
+from tests.reports import lines_to
 from tests.security.certificates import certificate
+from tpuflex.gateway.config import GatewayConfig
 from tpuflex.gateway.discovery import has_priorities, in_flight_band
+from tpuflex.gateway.render import ServingAddress, serving_addresses
 from tpuflex.host.report import HostReport, KvCacheReport
 from tpuflex.project import open_project
-from tpuflex.settings.gateway import InFlightBand
+from tpuflex.settings.gateway import GatewaySettings, InFlightBand
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.stack import Stack, read_stack
 
@@ -301,6 +304,21 @@ async def test_one_that_is_down_comes_up(rig: Rig, tmp_path: Path) -> None:
 
             rig.say(stack, drains_at=NOON_S - 1, ends_at=NOON_S + 60)
             await running.until(lambda: running.one().draining)
+
+
+def test_where_slices_serve(rig: Rig, tmp_path: Path) -> None:
+    """For programs that find servers by a file: each slice at its own address, less those that
+    drain."""
+    stack = rig.stack("a")
+    address = rig.request(stack)
+    rig.request(stack, 2)
+    rig.say(stack, "draining", generation=2)
+    config = GatewayConfig(GatewaySettings(), "Pulumi.a.yaml", tmp_path, {"a": stack})
+    said = list[str]()
+
+    first = ServingAddress("a-a-g1", "a", f"http://{address}:{PORT}/v1")
+    assert serving_addresses(config, rig.connect, lines_to(said)) == (first,)
+    assert said == []
 
 
 def test_the_band_of_a_stack(rig: Rig) -> None:

@@ -57,6 +57,7 @@ BASE = asked(PROJECT["dependencies"])
 EMBEDDED = asked(PROJECT["optional-dependencies"]["embedded"])
 MEASURE = asked(PROJECT["optional-dependencies"]["measure"])
 MCP = asked(PROJECT["optional-dependencies"]["mcp"])
+GATEWAY = asked(PROJECT["optional-dependencies"]["gateway"])
 
 
 def distribution_of(module: str) -> str:
@@ -99,8 +100,8 @@ def imported(package: str) -> frozenset[str]:
 def test_what_is_imported_is_asked_for(package: str) -> None:
     """Nothing comes along by accident, as what another distribution needs; what the embedded
     cloud alone needs is its extra's, and so is what draws and archives, and
-    what serves assistants."""
-    extra = {"embedded_cloud": EMBEDDED, "tpuflex": MEASURE | MCP}.get(package, set())
+    what serves assistants, and what a gateway runs on."""
+    extra = {"embedded_cloud": EMBEDDED, "tpuflex": MEASURE | MCP | GATEWAY}.get(package, set())
     allowed = BASE | extra
 
     assert imported(package) - allowed - ELSEWHERE.keys() == set()
@@ -113,7 +114,7 @@ def test_what_is_asked_for_is_imported() -> None:
         file.read_text() for file in (ROOT / "infra" / "embedded_cloud").rglob("*.py")
     )
 
-    assert (BASE | EMBEDDED | MEASURE | MCP) - everywhere == DATA.keys()
+    assert (BASE | EMBEDDED | MEASURE | MCP | GATEWAY) - everywhere == DATA.keys()
     assert BASE & DATA.keys() == set()
     assert ELSEWHERE.keys() - everywhere == set()
     for module in DATA.values():

@@ -13,7 +13,12 @@ from pydantic import ValidationError
 from tpuflex.errors import AccessError, Finding, NotFoundError, Position, SettingsError
 from tpuflex.files.trusted import read_private
 from tpuflex.settings.findings import findings_of, without_explained
-from tpuflex.settings.gateway import GatewaySettings, TlsSettings, gateway_findings
+from tpuflex.settings.gateway import (
+    GatewaySettings,
+    TlsSettings,
+    UpstreamSettings,
+    gateway_findings,
+)
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.plain import make_plain
 from tpuflex.settings.read import read_document, with_position
@@ -41,6 +46,26 @@ class GatewayConfig:
     files: Path
     stacks: Mapping[str, Stack]
     tls: ssl.SSLContext | None = None
+
+    @property
+    def upstreams(self) -> Mapping[str, UpstreamSettings]:
+        """The upstreams by name."""
+        return self.settings.behind(self.stacks)
+
+    @property
+    def routes(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """The names of upstreams by model as clients call it, in pools."""
+        return self.settings.routes(served_models(self.upstreams, self.stacks))
+
+
+def served_models(
+    upstreams: Mapping[str, UpstreamSettings], stacks: Mapping[str, Stack]
+) -> dict[str, str]:
+    """The model's name there, by name of the upstream."""
+    return {
+        name: each.model or "" if each.stack is None else stacks[each.stack].settings.model.name
+        for name, each in upstreams.items()
+    }
 
 
 def key_file(home: Path, whose: str) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.files.trusted import read_private
+from tpuflex.gateway.config import served_models
 from tpuflex.gateway.connection import Connection, open_session
 from tpuflex.gateway.discovery import (
     ANY_SERVER,
@@ -64,9 +65,7 @@ class Fleet:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._settings = settings
-        self._upstreams = settings.upstreams or {
-            name: UpstreamSettings(stack=name) for name in stacks
-        }
+        self._upstreams = settings.behind(stacks)
         self._stacks, self._connect, self._reopen = dict(stacks), connect, reopen
         self._files, self._report = files, report
         self._surroundings = (report, now, pause)
@@ -200,18 +199,7 @@ class Fleet:
         return Upstream(name, url, model, limit, most_kv_use=self._settings.kv_use)
 
     def _routes_of_settings(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """The names of upstreams by model, in pools; by default one pool for each name of a model
-        that upstreams have."""
-        if self._settings.models:
-            return {model: route.pools for model, route in self._settings.models.items()}
-        names: dict[str, tuple[str, ...]] = {}
-        for name, settings in self._upstreams.items():
-            if settings.stack is not None:
-                model = self._stacks[settings.stack].settings.model.name
-            else:
-                model = settings.model or ""
-            names[model] = (*names.get(model, ()), name)
-        return {model: (pool,) for model, pool in names.items()}
+        return self._settings.routes(served_models(self._upstreams, self._stacks))
 
 
 def _connection(

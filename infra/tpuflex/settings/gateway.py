@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -276,6 +276,24 @@ class GatewaySettings(Frozen):
     def all_classes(self) -> dict[str, ClassSettings]:
         """The classes by name, with those that are there without being written."""
         return {**BUILTIN_CLASSES, **self.classes}
+
+    def behind(self, stacks: Iterable[str]) -> dict[str, UpstreamSettings]:
+        """The upstreams by name; where none is written, the ``stacks`` that there are."""
+        return self.upstreams or {name: UpstreamSettings(stack=name) for name in stacks}
+
+    def routes(self, served: Mapping[str, str]) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """The names of upstreams by model, in pools; where no model is written, one pool for each
+        name of a model that upstreams have.
+
+        Args:
+            served: the model's name there, by name of the upstream.
+        """
+        if self.models:
+            return {model: route.pools for model, route in self.models.items()}
+        names: dict[str, tuple[str, ...]] = {}
+        for name, model in served.items():
+            names[model] = (*names.get(model, ()), name)
+        return {model: (pool,) for model, pool in names.items()}
 
 
 def gateway_findings(gateway: GatewaySettings, key: str) -> Iterator[Finding]:

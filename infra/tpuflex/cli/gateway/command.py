@@ -23,6 +23,7 @@ from tpuflex.cli.options import (
 
 if TYPE_CHECKING:
     from tpuflex.gateway.config import GatewayConfig
+    from tpuflex.gateway.render import Rendered
 
 #: What the extra has, by the names that are imported.
 _EXTRA = ("aiohttp", "limits", "redis", "uvloop")
@@ -161,6 +162,119 @@ def status(invocation: Invocation, file: Path | None, seconds: float | None) -> 
     found = read_status(config, invocation.home)
     invocation.output.document(found.to_json())
     show_status(invocation, found)
+
+
+@gateway.group(
+    cls=Commands,
+    examples=(
+        "tpuflex gateway render envoy --certificate tls.pem --key key.pem > envoy.yaml",
+        "tpuflex gateway render bifrost --config gateway.yaml > config.json",
+    ),
+)
+def render() -> None:
+    """Print configuration for what stands around a gateway, or is more than one.
+
+    Each says what of the gateway's configuration it cannot express: in comments, or for JSON on
+    standard error.
+    """
+
+
+@render.command(
+    examples=(
+        "tpuflex gateway render envoy --certificate tls.pem --key key.pem > envoy.yaml",
+        "tpuflex gateway render envoy --listen [::]:443 --certificate /etc/tls/tls.pem"
+        " --key /etc/tls/key.pem",
+    ),
+)
+@click.option("--certificate", required=True, metavar="FILE", help="Certificate, where Envoy is.")
+@click.option("--key", required=True, metavar="FILE", help="Its key, where Envoy is.")
+@click.option(
+    "--listen",
+    default="0.0.0.0:8443",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where Envoy listens.",
+)
+@_config
+@stack_name
+@as_json
+@pass_invocation
+def envoy(
+    invocation: Invocation, certificate: str, key: str, listen: str, file: Path | None
+) -> None:
+    """Print Envoy's configuration as what ends TLS in front of the gateway.
+
+    Envoy 1.40 decides nothing there: one listener with the certificate, one cluster with the
+    gateway. It retries nothing, no time-out of it ends an answer, and what a slow client has not
+    taken is held in 32 KiB of it. Clients reach the paths of OpenAI's API and /health through it.
+    """
+    from tpuflex.gateway.render import envoy_edge
+
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise click.BadParameter("write ADDRESS:PORT.", param_hint="--listen")
+    config = _configured(invocation, file)
+    host = host.removeprefix("[").removesuffix("]")
+    _show(
+        invocation,
+        envoy_edge(config, certificate=certificate, key=key, host=host, port=int(port)),
+    )
+
+
+@render.command(
+    "llm-d",
+    examples=(
+        "tpuflex gateway render llm-d > endpoints.yaml",
+        "tpuflex gateway render llm-d --config gateway.yaml --model chat > endpoints.yaml",
+    ),
+)
+@click.option("--model", metavar="MODEL", help="The model, where there are several.")
+@_config
+@stack_name
+@as_json
+@pass_invocation
+def llm_d(invocation: Invocation, model: str | None, file: Path | None) -> None:
+    """Print the servers of a model as a file of endpoints for llm-d's router.
+
+    They are those that serve now, as `status` finds them, at their own addresses, less those that
+    drain; the router's plugin file-discovery reads the file again when it changes.
+    """
+    from tpuflex.gateway.render import llm_d_endpoints, serving_addresses
+    from tpuflex.stack.connection import connect
+
+    config = _configured(invocation, file)
+    serving = serving_addresses(
+        config,
+        lambda stack: connect(stack, invocation.environ, start=False),
+        invocation.report,
+    )
+    _show(invocation, llm_d_endpoints(config, serving, model))
+
+
+@render.command(
+    examples=("tpuflex gateway render bifrost --config gateway.yaml > config.json",),
+)
+@_config
+@stack_name
+@as_json
+@pass_invocation
+def bifrost(invocation: Invocation, file: Path | None) -> None:
+    """Print Bifrost's config.json: pools as routing rules, URLs as providers, clients as its keys.
+
+    Stacks are asked through the gateway, which finds their slices. Keys are read from Bifrost's
+    environment; which variables, and what it cannot express, is said on standard error.
+    """
+    from tpuflex.gateway.render_bifrost import bifrost_config
+
+    _show(invocation, bifrost_config(_configured(invocation, file)))
+
+
+def _show(invocation: Invocation, rendered: Rendered) -> None:
+    invocation.output.document(rendered.to_json())
+    invocation.output.verbatim(rendered.text)
+    if not rendered.commented and not invocation.output.json:
+        for each in rendered.omitted:
+            invocation.output.progress(f"- {each}")
 
 
 def _configured(invocation: Invocation, file: Path | None) -> GatewayConfig:
