@@ -110,12 +110,12 @@ def dies_after(*events: bytes) -> Script:
     return script
 
 
-def pauses_after(*first: bytes, then: Sequence[bytes]) -> Script:
+def pauses_after(*first: bytes, then: Sequence[bytes], seconds: float = 0.02) -> Script:
     """What comes first is read before the rest comes."""
 
     async def script(asked: Asked) -> web.StreamResponse:
         response = await asked.stream(*first)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(seconds)
         for each in then:
             await response.write(each)
         return response
@@ -167,7 +167,10 @@ class Scripted:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
         peer = request.transport.get_extra_info("peername")
-        asked = Asked(request, json.loads(await request.read()), peer)
+        body = await request.read()
+        if not body:  # a look at what there is
+            return web.Response(status=404)
+        asked = Asked(request, json.loads(body), peer)
         self.asked.append(asked)
         self.got_one.set()
         script = self.scripts.pop(0) if self.scripts else self.always

@@ -142,7 +142,7 @@ def read_file(path: Path, open_stack: Callable[[str], Stack]) -> GatewayConfig:
                 config = GatewayConfig(settings, path.name, path.parent, {})
                 return _checked(config, "", named, open_stack, positions)
             findings.append(Finding("upstreams", "is missing", "Write what is behind the gateway."))
-    raise SettingsError(path.name, tuple(with_position(each, positions) for each in findings))
+    raise SettingsError(path.name, _placed(findings, positions))
 
 
 def _checked(
@@ -158,7 +158,9 @@ def _checked(
         SettingsError: something is wrong with it, or with what it names.
     """
     settings = config.settings
-    findings = [*gateway_findings(settings, key), *_secret_findings(config, key)]
+    findings = list(gateway_findings(settings, key))
+    wrong = {each.key for each in findings}
+    findings += (each for each in _secret_findings(config, key) if each.key not in wrong)
     opened: dict[str, Stack] = {}
     for name in sorted(each for each in stacks if each is not None):
         try:
@@ -177,9 +179,17 @@ def _checked(
                 Finding(place, f"cannot be used: {error}", "Write a certificate and its key, PEM.")
             )
     if findings:
-        placed = tuple(with_position(each, positions) for each in findings)
-        raise SettingsError(config.source, placed)
+        raise SettingsError(config.source, _placed(findings, positions))
     return replace(config, stacks=opened, tls=tls)
+
+
+def _placed(findings: Iterable[Finding], positions: Mapping[str, Position]) -> tuple[Finding, ...]:
+    """``findings`` with where they are, in that order."""
+
+    def line(finding: Finding) -> int:
+        return finding.position.line if finding.position is not None else 0
+
+    return tuple(sorted((with_position(each, positions) for each in findings), key=line))
 
 
 def _secret_findings(config: GatewayConfig, key: str) -> Iterator[Finding]:
@@ -204,5 +214,8 @@ def _secret_files(settings: GatewaySettings) -> Iterator[tuple[str, str]]:
 def _tls(files: Path, settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(files / settings.certificate_file, files / settings.key_file)
+    # A passphrase, lest the terminal is asked for one.
+    context.load_cert_chain(
+        files / settings.certificate_file, files / settings.key_file, password=""
+    )
     return context

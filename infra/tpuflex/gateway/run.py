@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,10 @@ def run_gateway(
     Raises:
         TpuflexError: it cannot listen, or a store of budgets does not answer.
     """
+    # Each client, and each request of its at an upstream, has a descriptor; 1024 are the default.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_run(config, home, connect, reopen, report, output))
