@@ -1,0 +1,107 @@
+"""The ways to slices, of which a tunnel may break or not open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+
+from tests.gateway.running_fleet import Clock, until
+from tests.gateway.upstream_server import KEY, MODEL, UpstreamServer
+from tpuflex.errors import AccessError
+from tpuflex.gateway.connection import Connection, open_session
+from tpuflex.gateway.discovery import FoundSlice, Look, StackDiscovery, Way
+from tpuflex.gateway.in_flight import InFlightLimit
+from tpuflex.gateway.stack_upstreams import StackUpstreams
+from tpuflex.gateway.upstream import Upstream
+from tpuflex.gateway.upstream_watch import UpstreamWatch
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.project import open_project
+from tpuflex.queued_resource.states import Lifecycle
+from tpuflex.stack.progress import Report
+from tpuflex.stack.stack import Stack, read_stack
+
+STATUS = SliceStatus("a-g1", "z", "ACTIVE", Lifecycle.ACTIVE, "runs", node="nodes/a-g1")
+
+
+class Tunnels(StackDiscovery):
+    """One slice, to which these tunnels lead: URLs, or why there is none."""
+
+    def __init__(self, stack: Stack, *urls: str | AccessError) -> None:
+        self.stack = stack
+        self.urls = list(urls)
+        self.closed: list[str] = []
+
+    def look(self) -> Look:
+        found = FoundSlice(STATUS, ready=True, ends_in=None, draining=False)
+        return Look({("nodes/a-g1", "10.0.0.2"): found}, frozenset(), whole=True)
+
+    @contextmanager
+    def way(self, status: SliceStatus, report: Report) -> Iterator[Way]:
+        assert status is STATUS
+        url = self.urls.pop(0) if len(self.urls) > 1 else self.urls[0]
+        if isinstance(url, AccessError):
+            raise url
+        report(f"opening {url}")
+        yield Way(url, "", tunnelled=True, key=lambda: KEY)
+        self.closed.append(url)
+
+
+async def test_a_tunnel_that_breaks_is_opened_again(project: Path) -> None:
+    """As one is that does not open, which is said once; each is closed in the end."""
+    stack = read_stack(open_project(project, {}), "dev")
+    clock, lines, watches = Clock(), list[object](), list[UpstreamWatch]()
+
+    def watch(
+        _stack: Stack, name: str, _found: FoundSlice, way: Way, noticed: Callable[[], None]
+    ) -> UpstreamWatch:
+        connection = Connection(Upstream(name, way.url, MODEL, InFlightLimit(1, 8)), open_session())
+        surroundings = (lines.append, lambda: clock.time, clock.pause)
+        watches.append(UpstreamWatch(connection, way.key, *surroundings, noticed=noticed))
+        return watches[-1]
+
+    async with AsyncExitStack() as running:
+        servers = [UpstreamServer(), UpstreamServer()]
+        for server in servers:
+            await running.enter_async_context(server.running())
+        first, second = (each.url for each in servers)
+        refused = AccessError("no role.")
+        tunnels = Tunnels(stack, refused, refused, first, second)
+        upstreams = StackUpstreams(
+            "a",
+            tunnels,
+            watch=watch,
+            serve=UpstreamWatch.run,
+            changed=lambda _stack: None,
+            surroundings=(lines.append, lambda: clock.time, clock.pause),
+        )
+
+        async def run() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                await upstreams.follow(tasks)
+
+        task = asyncio.create_task(run())
+
+        async def passes(is_so: Callable[[], bool]) -> None:
+            while not is_so():
+                clock.pass_by(1)
+                await asyncio.sleep(0.001)
+
+        await passes(lambda: bool(watches) and watches[0].upstream.open)
+        assert [str(each) for each in lines] == [
+            "a/a-g1: there is no way to it: no role. It is tried again every 5 s.",
+            f"opening {first}",
+            f"a/a-g1 is open: {MODEL} has answered.",
+        ]
+
+        await servers[0].stop()
+        await passes(lambda: len(watches) == 2 and watches[1].upstream.open)
+        assert tunnels.closed == [first]
+        assert "a/a-g1 gets another way." in lines
+
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await until(lambda: tunnels.closed == [first, second])
+        assert watches[1].connection.session.closed
