@@ -93,7 +93,7 @@ async def test_a_key_file_that_others_may_read(tmp_path: Path) -> None:
         key.chmod(0o644)
         async with running_fleet(tmp_path, upstreams={"a": one}) as running:
             assert server.asked == []
-            assert "others may read or change it (mode 0644)" in running.lines[0]
+            assert "others may read or change it (mode 0644). Run: chmod 600" in running.lines[0]
             key.chmod(0o600)
             await running.clock.move(5)
             await until(lambda: running.one().open)

@@ -66,7 +66,7 @@ async def test_a_tunnel_that_breaks_is_opened_again(project: Path) -> None:
         for server in servers:
             await running.enter_async_context(server.running())
         first, second = (each.url for each in servers)
-        refused = AccessError("no role.")
+        refused = AccessError("no role.", hint="Ask for it.")
         tunnels = Tunnels(stack, refused, refused, first, second)
         upstreams = StackUpstreams(
             "a",
@@ -90,7 +90,7 @@ async def test_a_tunnel_that_breaks_is_opened_again(project: Path) -> None:
 
         await passes(lambda: bool(watches) and watches[0].upstream.open)
         assert [str(each) for each in lines] == [
-            "a/a-g1: there is no way to it: no role. It is tried again every 5 s.",
+            "a/a-g1: there is no way to it: no role. Ask for it.",
             f"opening {first}",
             f"a/a-g1 is open: {MODEL} has answered.",
         ]

@@ -143,7 +143,9 @@ class Fleet:
             await watch.run()
         finally:
             del self._by_upstream[watch.upstream]
-            self._set_watches(name, tuple(each for each in self._watches[name] if each != watch))
+            self._set_watches(
+                name, tuple(each for each in self._watches[name] if each is not watch)
+            )
 
     def _set_watches(self, name: str, watches: tuple[UpstreamWatch, ...]) -> None:
         self._watches[name] = watches

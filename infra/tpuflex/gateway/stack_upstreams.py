@@ -167,9 +167,9 @@ class StackUpstreams:
         watch.hold("" if found.ready else "its host boots")
 
     def _say_problem(self, name: str, what: str, error: Exception) -> None:
-        """Say what is wrong, once as long as it is the same."""
+        """Say what is wrong, and what to do about it, once as long as it is the same."""
         why = error.message if isinstance(error, TpuflexError) else repr(error)
+        hint = error.hint.for_stack(self._stack.name) if isinstance(error, TpuflexError) else ""
         if self._problems.get(name) != why:
             self._problems[name] = why
-            again = f"It is tried again every {_LOOK_S:.0f} s."
-            self._report(f"{name}: {what}: {why.rstrip('.')}. {again}")
+            self._report(f"{name}: {what}: {why.rstrip('.')}. {hint}".rstrip())

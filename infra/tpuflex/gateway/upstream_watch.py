@@ -26,7 +26,7 @@ Document = TypeVar("Document", bound=BaseModel)
 AGAIN_S = 5.0
 #: Seconds from one look to the next, while it is open.
 LOOK_S = 1.0
-#: Seconds for a completion, which may wait for others there; and for all else.
+#: Seconds for a completion, which may wait for others there; and for what it says each second.
 _COMPLETION_WITHIN = aiohttp.ClientTimeout(total=30.0)
 _WITHIN = aiohttp.ClientTimeout(total=2.0)
 #: Bytes of an answer that are read. vLLM 0.32 sends 60 KiB of metrics.
@@ -38,13 +38,14 @@ _METRICS = re.compile(
     re.MULTILINE,
 )
 
-
 _FIRST_TOKENS = re.compile(
     rb"^vllm:time_to_first_token_seconds_bucket"
     rb'\{[^\n]*?\ble="(\+Inf|[0-9]{1,12}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?)"[^\n]*\}'
     rb" ([0-9.e+-]{1,30})$",
     re.MULTILINE,
 )
+#: What can be in a header.
+_KEY = re.compile(r"[!-~]{1,4096}")
 
 
 def _nothing() -> None:
@@ -203,10 +204,14 @@ class UpstreamWatch:
         self.is_refused = False
         try:
             key = (await in_thread(self._key)).strip()
+            if key and not _KEY.fullmatch(key):
+                raise _UnfitError("what should be its key is no single word of ASCII")
             self.connection.headers = {"Authorization": f"Bearer {key}"} if key else {}
             await self._complete()
             self.connection.max_model_len = await self._max_model_len()
-        except (_UnfitError, TpuflexError) as error:
+        except TpuflexError as error:
+            self._say_closed(error.message, str(error.hint))
+        except _UnfitError as error:
             self._say_closed(str(error))
         except (aiohttp.ClientError, OSError) as error:
             self.is_refused = isinstance(error, aiohttp.ClientConnectorError)
@@ -246,7 +251,8 @@ class UpstreamWatch:
 
     async def _max_model_len(self) -> int | None:
         """Tokens of its longest sequence; None where it does not say."""
-        async with self.connection.request("GET", "/models", timeout=_WITHIN) as response:
+        asked = self.connection.request("GET", "/models", timeout=_COMPLETION_WITHIN)
+        async with asked as response:
             models = _read(_Models, await _body(response)) if response.status == 200 else None
         for each in models.data if models is not None else ():
             if each.id == self.upstream.model:
@@ -306,11 +312,11 @@ class UpstreamWatch:
         self._say_closed(why)
         self._noticed()
 
-    def _say_closed(self, why: str) -> None:
-        """Say why it is closed, once for each reason."""
+    def _say_closed(self, why: str, hint: str = "") -> None:
+        """Say why it is closed, once for each reason, and what to do about it."""
         if why != self._why:
             self._why = why
-            self._report(f"{self.upstream.name} is closed: {why}.")
+            self._report(f"{self.upstream.name} is closed: {why.rstrip('.')}. {hint}".rstrip())
 
 
 def _words(error: BaseException) -> str:
