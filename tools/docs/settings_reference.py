@@ -61,7 +61,8 @@ def _tables(section: Schema, path: str, defs: Schema) -> Iterator[str]:
         default = _COMPUTED.get(f"{path}.{name}", default)
         inner = _section(field, defs)
         if inner is not None:
-            within.append((f"{path}.{name}", inner))
+            of_names = ".NAME" if _values(field) else ""
+            within.append((f"{path}.{name}{of_names}", inner))
             default = "below"
         meaning = _line(field.get("description", "")) or _line((inner or {}).get("description", ""))
         yield f"| `{name}` | {_kind(field, defs)} | {default} | {meaning} |\n"
@@ -71,12 +72,18 @@ def _tables(section: Schema, path: str, defs: Schema) -> Iterator[str]:
 
 
 def _section(field: Schema, defs: Schema) -> Schema | None:
-    """The object that ``field`` is, or that it is a list of; None if it is neither."""
-    for part in (field, field.get("items", {}), *field.get("anyOf", ())):
+    """The object that ``field`` is, or that it is a list or a map of; None if it is none."""
+    for part in (field, field.get("items", {}), *_values(field), *field.get("anyOf", ())):
         if "$ref" in part:
             found: Schema = defs[part["$ref"].rpartition("/")[2]]
             return found if "properties" in found else None
     return None
+
+
+def _values(field: Schema) -> tuple[Schema, ...]:
+    """What a map with sections has by its names."""
+    values = (field.get("additionalProperties"), *field.get("patternProperties", {}).values())
+    return tuple(each for each in values if isinstance(each, dict) and "$ref" in each)
 
 
 def _kind(field: Schema, defs: Schema) -> str:
@@ -91,6 +98,8 @@ def _kind(field: Schema, defs: Schema) -> str:
         return "section" if "properties" in named else _kind(named, defs)
     if field.get("type") == "array":
         return f"list of {_plural(_kind(field['items'], defs))}"
+    if _values(field):
+        return "sections by name"
     if "90m" in field.get("examples", ()):
         return "duration"
     kind = str(field.get("type", "any value"))
@@ -98,7 +107,8 @@ def _kind(field: Schema, defs: Schema) -> str:
 
 
 def _plural(kind: str) -> str:
-    return {"text": "texts", "section": "sections", "number": "numbers"}.get(kind, kind)
+    plural = {"text": "texts", "section": "sections", "number": "numbers"}.get(kind, kind)
+    return plural.replace("list of", "lists of")
 
 
 def _range(field: Schema) -> str:

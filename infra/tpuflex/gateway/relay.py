@@ -477,7 +477,7 @@ class Relay:
             strikes = self._strikes.get(upstream, 0) + failure.strikes
             self._strikes[upstream] = strikes
             if strikes >= _STRIKES:
-                self._suspect(upstream, str(failure))
+                self._suspect(upstream, str(failure).rstrip("."))
 
     def _suspect(self, upstream: Upstream, why: str) -> None:
         self._strikes.pop(upstream, None)

@@ -254,7 +254,7 @@ class GatewaySettings(Frozen):
     again."""
 
     clients: dict[Name, ClientSettings] = Field(default={}, max_length=10_000)
-    """Who may ask. Without any, a key for this run is written to a file."""
+    """Who may ask. Without any, a key is made, and kept in a file of the state directory."""
 
     budgets: BudgetStore | None = None
     """Where what clients have used is counted; by default in memory, for this run."""
