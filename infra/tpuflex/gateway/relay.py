@@ -62,6 +62,9 @@ _CLIENT_LEFT = 499
 #: Requests in a row that fail at an upstream until it is suspected, where one may fail by itself.
 _STRIKES = 2
 
+#: Tokens that a chat template adds to what is written in a prompt. OpenAI's harmony has most: 70.
+_TEMPLATE_TOKENS = 128
+
 _COMMENT = b": keep-alive\n\n"
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -374,27 +377,30 @@ class Relay:
 
     def _bound(self, ask: Ask) -> tuple[int, _Bound]:
         """The most tokens that one sequence may be expected to have, and what all can use."""
-        longest, prompt_price, generated_price = 0, 0.0, 0.0
+        lengths: set[int | None] = set()
+        prompt_price, generated_price = 0.0, 0.0
         for pool in self._fleet.pools(ask.model):
             for each in pool:
                 connection = self._fleet.connection(each)
-                longest = max(longest, connection.max_model_len or 0)
+                lengths.add(connection.max_model_len)
                 prompt_price = max(prompt_price, connection.prompt_usd_micros or 0.0)
                 generated_price = max(generated_price, connection.generated_usd_micros or 0.0)
         most = self._settings.requests.max_tokens
-        longest = longest or most
-        prompt = longest * ask.prompts
+        known = [each for each in lengths if each is not None]
+        longest = max(known, default=most) if len(known) == len(lengths) else None
+        context = most if longest is None else longest
+        generated = ask.n * (context if ask.max_tokens is None else ask.max_tokens)
+        prompt = context * ask.prompts
         if ask.prompt_bytes is not None:
-            prompt = min(prompt, ask.prompt_bytes)
-        generated = ask.n * (longest if ask.max_tokens is None else ask.max_tokens)
-        bound = _Bound(
-            prompt,
-            generated,
+            written = ask.prompt_bytes + _TEMPLATE_TOKENS * ask.prompts
+            prompt = written if longest is None else min(prompt, written)
+        tokens = prompt + generated
+        if longest is not None:
             # Prompt and answer together are no longer than the model's context.
-            min(prompt + generated, ask.n * longest),
-            math.ceil(prompt * prompt_price + generated * generated_price),
-        )
-        return min(longest, most) if ask.max_tokens is None else ask.max_tokens, bound
+            tokens = min(tokens, ask.n * longest)
+        micros = math.ceil(prompt * prompt_price + generated * generated_price)
+        bound = _Bound(prompt, generated, tokens, micros)
+        return min(context, most) if ask.max_tokens is None else ask.max_tokens, bound
 
     async def _settle(self, passage: _Passage, reservation: Reservation) -> None:
         """Count what a request has used instead of what it could have."""
