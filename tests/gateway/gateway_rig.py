@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -167,7 +168,7 @@ class Scripted:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
         peer = request.transport.get_extra_info("peername")
-        body = await request.read()
+        body = await request.content.read()
         if not body:  # a look at what there is
             return web.Response(status=404)
         asked = Asked(request, json.loads(body), peer)
@@ -277,6 +278,7 @@ async def gateway_before(
     settings: GatewaySettings | None = None,
     limits: ClientLimits | None = None,
     most: int = 64,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Rig]:
     """A gateway before upstreams, the first of which is asked first."""
     client = ClientSettings(key_sha256=digest(KEY.encode()), limits=limits or ClientLimits())
@@ -318,7 +320,9 @@ async def gateway_before(
             metrics=lambda: b"a_metric 1\n",
             status=lambda: {"upstreams": []},
         )
-        port = await stack.enter_async_context(serving(gateway, relay, "127.0.0.1", 0, drain=0.5))
+        port = await stack.enter_async_context(
+            serving(gateway, relay, "127.0.0.1", 0, tls=tls, drain=0.5)
+        )
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)
         )

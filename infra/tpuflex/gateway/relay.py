@@ -8,6 +8,7 @@ is handed on as it came, and an answer that breaks off ends with an error and wi
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import math
 import random
@@ -50,6 +51,8 @@ STALLED_S = 60.0
 SILENT_S = 600.0
 #: Bytes of an answer that is not streamed.
 MOST_ANSWER = 64 * 1024 * 1024
+#: Bytes of a body above which it is not handed to a connection at once.
+_LONG_BODY = 512 * 1024
 #: Seconds that an upstream may take to end a stream after `[DONE]`, for its connection to be used
 #: again.
 _END_S = 1.0
@@ -606,10 +609,12 @@ class Relay:
             document["stream_options"] = {**options, "include_usage": True}
         if connection.priority_scheduling:
             document["priority"] = passage.want.priority
+        body = json.dumps(document, separators=(",", ":")).encode()
         return connection.request(
             "POST",
             ask.path.removeprefix("/v1"),
-            data=json.dumps(document, separators=(",", ":")).encode(),
+            # aiohttp has a file written piece by piece.
+            data=io.BytesIO(body) if len(body) > _LONG_BODY else body,
             # vLLM takes it for its own name of the request, of which there may not be two.
             headers={
                 "Content-Type": "application/json",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 import signal
 import time
@@ -67,6 +68,8 @@ def run_gateway(
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS has less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # What is loaded stays: a collection that looks at all of it would hold up every stream.
+    gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(_run(config, home, connect, reopen, report, output))

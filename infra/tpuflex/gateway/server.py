@@ -39,6 +39,8 @@ _BODY_S = 30.0
 _IDLE_S = 75.0
 #: Seconds for the rest of a body that nobody wants, so that its sender reads the answer.
 _LINGER_S = 2.0
+#: Bytes of an answer that a transport takes without a wait, if it has nothing else.
+_TAKEN_AT_ONCE = 16 * 1024
 #: Seconds that requests in flight have to end, when the gateway does.
 DRAIN_S = 30.0
 #: Seconds between looks at what waits and what streams.
@@ -221,6 +223,10 @@ class _Connection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
+        transport = request.transport
+        empty = transport is not None and not transport.get_write_buffer_size()
+        if empty and (resp.content_length or 0) < _TAKEN_AT_ONCE:
+            return await super().finish_response(request, resp, start_time)
         try:
             async with asyncio.timeout(STALLED_S):
                 return await super().finish_response(request, resp, start_time)

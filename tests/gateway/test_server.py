@@ -1,0 +1,133 @@
+"""Who asks for what at a gateway, and the answer to it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.gateway.gateway_rig import (
+    HANDED_ON,
+    KEY,
+    MODEL,
+    OPERATOR_KEY,
+    WHOLE,
+    Rig,
+    Scripted,
+    gateway_before,
+)
+from tests.security.certificates import certificate
+from tpuflex.settings.gateway import GatewaySettings
+
+
+def bearing(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def status(rig: Rig, path: str, key: str = "") -> int:
+    headers = bearing(key) if key else {}
+    async with rig.session.get(path, headers=headers) as response:
+        assert response.headers["x-request-id"]
+        return response.status
+
+
+async def test_who_may_see_what() -> None:
+    """A client its models, the operator what the gateway does, and everybody whether it serves."""
+    async with gateway_before(Scripted()) as rig:
+        async with rig.session.get("/v1/models", headers=bearing(KEY)) as response:
+            assert [each["id"] for each in (await response.json())["data"]] == [MODEL]
+        for path, right, wrong in (
+            ("/v1/models", KEY, OPERATOR_KEY),
+            ("/metrics", OPERATOR_KEY, KEY),
+            ("/tpuflex/gateway", OPERATOR_KEY, KEY),
+        ):
+            assert await status(rig, path, right) == 200
+            assert await status(rig, path, wrong) == 401
+            assert await status(rig, path) == 401
+        assert await status(rig, "/health") == 200
+        [upstream] = rig.upstreams.connections
+        upstream.draining = True
+        assert await status(rig, "/health") == 503
+
+
+@pytest.mark.parametrize(
+    ("key", "document", "status", "reason"),
+    [
+        ("another", {}, 401, "invalid_api_key"),
+        (KEY, {"model": "unknown"}, 404, "model_not_found"),
+        (KEY, {"n": 5}, 400, "invalid_request"),
+        (KEY, {"max_tokens": 10**6}, 400, "invalid_request"),
+        (KEY, {"user": "x" * 1024}, 413, "body_too_long"),
+    ],
+)
+async def test_what_is_refused_reaches_no_upstream(
+    key: str, document: dict[str, Any], status: int, reason: str
+) -> None:
+    """And is counted, with why."""
+    upstream = Scripted()
+    settings = GatewaySettings.model_validate({"requests": {"body_bytes": 1024}})
+    async with (
+        gateway_before(upstream, settings=settings) as rig,
+        rig.ask(key=key, **document) as response,
+    ):
+        assert response.status == status
+        assert (await response.json())["error"]["code"] == reason
+        assert response.headers["x-tpuflex-reason"] == reason
+
+    assert upstream.asked == []
+    [outcome] = rig.outcomes
+    assert (outcome.status, outcome.reason) == (status, reason)
+
+
+async def test_identical_requests_have_the_answer_that_was_given() -> None:
+    """Where the route asks for it, and the temperature is 0."""
+    settings = GatewaySettings.model_validate(
+        {"models": {MODEL: {"pools": [["u0"]], "cache": True}}}
+    )
+    upstream = Scripted()
+    async with gateway_before(upstream, settings=settings) as rig:
+        for temperature in (0, 0, 1, 1):
+            async with rig.ask(temperature=temperature) as response:
+                assert await response.json() == WHOLE
+                assert response.headers["Content-Type"].startswith("application/json")
+
+    assert len(upstream.asked) == 3
+    assert [each.cached for each in rig.outcomes] == [False, True, False, False]
+
+
+async def test_a_stream_goes_over_tls(tmp_path: Path) -> None:
+    """With a certificate and key of its own."""
+    signed, key = certificate()
+    (tmp_path / "both.pem").write_text(signed + key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "both.pem")
+    trusting = ssl.create_default_context(cadata=signed)
+    trusting.check_hostname = False
+    async with gateway_before(Scripted(), tls=tls) as rig:
+        url = f"https://127.0.0.1:{rig.port}/v1/chat/completions"
+        body = {"model": MODEL, "stream": True, "messages": []}
+        async with (
+            aiohttp.ClientSession(headers=bearing(KEY)) as session,
+            session.post(url, json=body, ssl=trusting) as response,
+        ):
+            assert await response.read() == HANDED_ON
+        await asyncio.sleep(0)
+
+
+async def test_a_long_prompt_is_handed_on() -> None:
+    """Of more bytes than fit in any buffer."""
+    upstream = Scripted()
+    async with gateway_before(upstream) as rig:
+        long = "word " * 500_000
+        body = io.BytesIO(json.dumps({"model": MODEL, "prompt": long}).encode())
+        headers = bearing(KEY)
+        async with rig.session.post("/v1/completions", data=body, headers=headers) as response:
+            assert response.status == 200
+
+    assert upstream.asked[0].document["prompt"] == long
