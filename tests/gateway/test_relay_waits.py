@@ -223,6 +223,9 @@ async def test_what_was_reserved_and_not_used_is_given_back() -> None:
         async with rig.ask(max_tokens=990) as response:
             assert response.status == 429
             assert response.headers["x-tpuflex-reason"] == "client_limit"
+        async with rig.ask(max_tokens=1001) as response:  # at no time
+            assert (response.status, response.headers["x-should-retry"]) == (429, "false")
+            assert "Retry-After" not in response.headers
     assert len(upstream.asked) == 6
 
 

@@ -45,6 +45,8 @@ _TAKEN_AT_ONCE = 16 * 1024
 DRAIN_S = 30.0
 #: Seconds between looks at what waits and what streams.
 _TICK_S = 0.5
+#: Seconds that a client's library may wait by itself until it asks again.
+_WORTH_A_WAIT_S = 120
 #: Connections that wait to be accepted.
 _BACKLOG = 1024
 
@@ -187,6 +189,9 @@ def _rejection(rejected: RejectedError) -> web.Response:
     headers = {"Content-Type": "application/json", "x-tpuflex-reason": rejected.reason}
     if rejected.retry_after is not None:
         headers["Retry-After"] = str(max(math.ceil(rejected.retry_after), 1))
+    if rejected.status == 429 and (rejected.retry_after or math.inf) > _WORTH_A_WAIT_S:
+        # OpenAI's libraries would wait for hours, or ask four times in vain.
+        headers["x-should-retry"] = "false"
     if rejected.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return web.Response(status=rejected.status, body=rejected.body, headers=headers)
