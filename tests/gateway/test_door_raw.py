@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 import pytest
 from aiohttp import web
@@ -300,7 +301,7 @@ async def test_what_has_two_readings_has_none(split: bool, monkeypatch: pytest.M
     assert len(AMBIGUOUS) >= 100
     for name, each in zip(AMBIGUOUS, found, strict=True):
         assert each.closed, name
-        assert set(each.statuses) <= {400, 408, 501}, (name, each.answer)
+        assert set(each.statuses) <= {400, 408, 413, 501}, (name, each.answer)
     assert prompts(upstream) == []
 
 
@@ -367,6 +368,26 @@ async def test_what_cannot_be_read_is_repeated_nowhere(caplog: pytest.LogCapture
             assert b'"code": "bad_framing"' in found.answer
 
     assert caplog.text == ""
+
+
+async def test_a_fault_of_the_gateway_s_own_is_logged_without_what_a_client_said(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: str, body: bytes) -> NoReturn:
+        raise ValueError(path, body)
+
+    monkeypatch.setattr("tpuflex.gateway.server.read_ask", fails)
+    async with gateway_before(Scripted()) as rig:
+        found = await exchange(rig.port, request(body=completion("a secret")))
+
+    assert found.statuses == [500]
+    assert found.closed
+    assert b'"code": "failed"' in found.answer
+    assert "in fails" in caplog.text
+    assert "ValueError" in caplog.text
+    for text in ("a secret", KEY):
+        assert text not in caplog.text
+        assert text.encode() not in found.answer
 
 
 async def test_heads_and_bodies_are_as_long_as_they_may_be_and_no_longer() -> None:

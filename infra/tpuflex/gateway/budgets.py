@@ -359,9 +359,10 @@ async def open_budgets(store: BudgetStore | None, files: Path) -> AsyncIterator[
         try:
             await storage.incr("start", _MINUTE)
         except StorageError as error:
+            why = str(error.storage_error).rstrip(".")
             raise ApiError(
-                f"What clients use cannot be counted at {store.url}: {error.storage_error}.",
-                hint="Start it, or correct budgets.url and budgets.password_file.",
+                f"What clients use cannot be counted at {store.url}: {why}.",
+                hint="Start the server there, or correct budgets.url and budgets.password_file.",
             ) from error
         yield budgets
     finally:

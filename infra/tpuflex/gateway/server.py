@@ -8,11 +8,13 @@ import json
 import math
 import ssl
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from tpuflex.errors import TpuflexError
 from tpuflex.gateway.door import (
@@ -171,7 +173,7 @@ class Gateway:
                 return bytes(body)
         except TimeoutError as error:
             raise RejectedError(408, "The body has not come in time.", "body_too_slow") from error
-        except web.RequestPayloadError as error:
+        except (web.RequestPayloadError, HttpProcessingError) as error:
             raise RejectedError(400, "The body cannot be read.", "invalid_request") from error
 
 
@@ -214,7 +216,7 @@ class _Connection(web.RequestHandler):
         if status == 400:
             rejected = RejectedError(400, "This is no HTTP, or its head is too long.", BAD_FRAMING)
         else:
-            self.log_exception("A request has failed.", exc_info=exc)
+            self.log_exception("A request has failed", exc_info=exc)
             rejected = RejectedError(
                 status, "The gateway has failed.", "failed", kind="server_error"
             )
@@ -224,6 +226,12 @@ class _Connection(web.RequestHandler):
         answer.headers["x-request-id"] = request_id(None)
         answer.force_close()
         return answer
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        error: BaseException | None = kw.get("exc_info")
+        # Not in its own words: they may be a client's.
+        where = "" if error is None else "".join(traceback.format_tb(error.__traceback__))
+        self.logger.error("%s: %s\n%s", args[0], type(error).__name__, where.rstrip())
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
