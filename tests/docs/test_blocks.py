@@ -17,6 +17,7 @@ from tests.docs.blocks import PAGES, ROOT, Block, blocks, inline_commands, split
 from tests.docs.typed_pages import lines_of
 from tpuflex.cli.main import tpuflex
 from tpuflex.provider.endpoint_schema import typescript_example, yaml_example
+from tpuflex.settings.gateway import GatewaySettings, gateway_findings
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
 from tpuflex.settings.project_config import project_config
@@ -157,7 +158,8 @@ def test_every_block_has_a_language_that_is_looked_at() -> None:
 def test_yaml_is_what_it_says(block: Block) -> None:
     """YAML with `runtime:` is a project file, which may hold a program, the one of the package
     schema; with `config:`, a stack file, whole or a part of one; YAML with rows is one of the
-    catalog; a job of GitLab is one; what names repositories, the configuration of pre-commit."""
+    catalog; a job of GitLab is one; what names repositories, the configuration of pre-commit; what
+    has upstreams, a gateway's."""
     text = block.text.replace(PLACEHOLDER_PROJECT, "some-project")
     document = yaml.safe_load(text)
     if "runtime" in document:
@@ -175,6 +177,9 @@ def test_yaml_is_what_it_says(block: Block) -> None:
             hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
         }
         assert {hook["id"] for each in document["repos"] for hook in each["hooks"]} <= offered
+    elif "upstreams" in document:
+        gateway = GatewaySettings.model_validate_json(json.dumps(document), strict=True)
+        assert list(gateway_findings(gateway, "")) == []
     elif "script" in next(iter(document.values())):
         (job,) = document.values()
         assert job.keys() <= {"rules", "variables", "script"}

@@ -46,6 +46,12 @@ MEASURED = "asks a vLLM that serves; tests/engine/test_end_to_end.py types the c
 BENCHED = "puts load on a vLLM; tests/acceptance/vllm/test_bench.py measures the dev stack so"
 DIAGNOSED = "needs an endpoint that fails; tests/diagnosis/test_command.py types it at such"
 SERVED = "serves until Ctrl-C; tests/mcp_server/test_transports.py asks such a server"
+GATEWAY = "runs until Ctrl-C, before endpoints; tests/gateway/test_run.py ends it so"
+ASKED_GATEWAY = (
+    "asks a gateway that runs; tests/acceptance/gateway/test_client_examples.py,"
+    " tests/gateway/test_gateway_status.py"
+)
+RENDERED = "needs the file above it; tests/cli/test_gateway_render.py types it with such"
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -243,6 +249,30 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "writes to a bucket on Google": (
             "gcloud storage rsync --recursive metrics gs://my-bucket/metrics",
+        ),
+    },
+    "docs/how-to/gateway.md": {
+        INSTALLING: ("pip install '/path/to/tpuflex[gateway]'",),
+        GATEWAY: (
+            "tpuflex --stack chat gateway run",
+            "tpuflex gateway run --config gateway.yaml",
+        ),
+        ASKED_GATEWAY: (
+            "export OPENAI_BASE_URL=http://127.0.0.1:8080/v1"
+            ' OPENAI_API_KEY="$(cat .tpuflex/gateway/client.key)"',
+            "export OPENAI_MODEL=google/gemma-4-E4B-it",
+            'python3 gateway_client.py "Name a tree."',
+            "tpuflex --stack chat gateway status",
+            "tpuflex gateway status --config gateway.yaml --watch",
+        ),
+        "prints another key each time; tests/cli/test_gateway.py types it": (
+            "tpuflex gateway key web",
+        ),
+        RENDERED: (
+            "tpuflex gateway render envoy --config gateway.yaml"
+            " --certificate tls.pem --key key.pem > envoy.yaml",
+            "tpuflex gateway render llm-d --config gateway.yaml --model chat > endpoints.yaml",
+            "tpuflex gateway render bifrost --config gateway.yaml > config.json",
         ),
     },
     "docs/how-to/watch.md": {
