@@ -62,6 +62,9 @@ _PATIENCE = 4
 _PACED = 16
 #: Status, in logs, of a client that has left before its answer was whole, as nginx has it.
 _CLIENT_LEFT = 499
+#: How often a request is sent again over another connection: one that was kept may have been closed
+#: just as it was used, and so may others.
+_RECONNECTS = 2
 #: Requests in a row that fail at an upstream until it is suspected, where one may fail by itself.
 _STRIKES = 2
 
@@ -419,16 +422,15 @@ class Relay:
         found = await self._place(passage)
         if isinstance(found, Refused):
             raise self._refusal(found)
-        lease, reconnected = found, False
+        lease, reconnects = found, 0
         try:
             while True:
                 try:
                     return await self._ask(passage, lease)
                 except _FailedError as error:
                     failure = error
-                if failure.unanswered and not reconnected and self._retries.retry():
-                    # It may have been closed just as it was used.
-                    reconnected = True
+                if failure.unanswered and reconnects < _RECONNECTS and self._retries.retry():
+                    reconnects += 1
                     continue
                 self._strike(lease.upstream, failure)
                 lease.end(self._now())

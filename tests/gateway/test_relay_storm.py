@@ -1,0 +1,128 @@
+"""Many requests at once, before upstreams that fail at any event: whose answer is whose, and that
+none is lost that could have moved."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+from aiohttp import web
+
+from tests.gateway.gateway_rig import (
+    DONE,
+    HANDED_ON,
+    ROLE,
+    Asked,
+    Scripted,
+    delta,
+    gateway_before,
+)
+from tpuflex.settings.gateway import GatewaySettings
+
+_TOKENS = 12
+#: A class whose requests move after a moment without a first token.
+_HASTY = GatewaySettings.model_validate(
+    {
+        "retry_share": 1,
+        "classes": {"interactive": {"first_token": {"slow": 1, "very_slow": 1, "limit": 1}}},
+    }
+)
+
+
+def answer(number: int) -> list[bytes]:
+    """The events of the answer to one request, and to no other."""
+    tokens = [delta(content=f"{number}.{token} ") for token in range(_TOKENS)]
+    return [ROLE, *tokens, delta("stop"), DONE]
+
+
+class Failing:
+    """What fails at a random event of its answer, in a random way, two times of three."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - what fails, and nothing secret
+        self.failed: Counter[str] = Counter()
+
+    async def __call__(self, asked: Asked) -> web.StreamResponse:
+        events = answer(int(asked.document["user"]))
+        how = self._random.choice(("dies", "ends", "errs", "stalls", "is well", "is well"))
+        at = self._random.randrange(len(events))
+        if how == "is well":
+            return await asked.stream(*events)
+        begun = at > 1
+        if how == "stalls" and begun:
+            how = "dies"
+        self.failed["after" if begun else "before"] += 1
+        response = await asked.stream(*events[:at])
+        if how == "stalls":
+            await asyncio.Event().wait()
+        if how == "errs":
+            await response.write(b'data: {"error": {"message": "gone", "code": 500}}\n\n' + DONE)
+        if how == "dies":
+            await asyncio.sleep(0.02)
+            asked.die()
+        return response
+
+
+async def well(asked: Asked) -> web.StreamResponse:
+    return await asked.stream(*answer(int(asked.document["user"])))
+
+
+async def test_no_answer_is_lost_doubled_or_another_s() -> None:
+    """What fails before anything was generated is answered by another upstream; what fails later
+    is cut where it failed, with an error and without the end."""
+    failing = Failing(seed=1)
+    first = Scripted(always=failing)
+    async with gateway_before(first, Scripted(always=well), settings=_HASTY) as rig:
+        asked = [rig.streamed(user=str(number)) for number in range(300)]
+        answers = await asyncio.gather(*asked)
+
+    cut = 0
+    for number, (status, body) in enumerate(answers):
+        whole = b"".join(answer(number))
+        assert status == 200
+        if body == whole:
+            continue
+        cut += 1
+        said, _, error = body.rpartition(b"data: ")
+        assert whole.startswith(said)
+        assert said
+        assert error.startswith(b'{"error"')
+    assert failing.failed["before"] > 10
+    # Errors that come with the first word were not handed on yet, and move, too.
+    assert cut <= failing.failed["after"]
+    moved = sum(each.moved is not None for each in rig.outcomes)
+    assert moved + cut == failing.failed.total()
+    assert rig.in_flight == 0
+
+
+async def test_no_request_is_lost_to_connections_that_are_closed() -> None:
+    """By an upstream that closes those that it takes for idle, just as they are used again."""
+    chance = random.Random(2)  # noqa: S311 - what fails, and nothing secret
+    last: dict[tuple[str, int], Asked] = {}
+
+    def close(asked: Asked, transport: Any) -> None:
+        if last[asked.peer] is asked:  # as far as it knows, nobody uses it
+            transport.close()
+
+    async def closes(asked: Asked) -> web.StreamResponse:
+        last[asked.peer] = asked
+        response = await asked.stream(HANDED_ON)
+        await response.write_eof()
+        if chance.random() < 0.04:
+            late = chance.random() / 200
+            asyncio.get_running_loop().call_later(late, close, asked, asked.request.transport)
+        return response
+
+    upstream = Scripted(always=closes)
+    async with gateway_before(upstream) as rig:
+
+        async def ask(times: int) -> None:
+            for _ in range(times):
+                assert await rig.streamed() == (200, HANDED_ON)
+
+        await asyncio.gather(*(ask(125) for _ in range(8)))
+
+    assert len({each.peer for each in upstream.asked}) > 20
+    assert [each.reason for each in rig.outcomes] == [None] * 1000
