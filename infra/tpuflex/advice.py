@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
         *("secrets ensure", "secrets ls", "secrets put"),
         *("library up", "library status", "library down"),
         *("bench run", "bench ramp"),
+        "gateway status",
     )
 }
 #: What does the same to a stack that a program of the user's own deploys.

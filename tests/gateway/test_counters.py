@@ -96,7 +96,8 @@ def test_how_requests_have_ended() -> None:
     moved = replace(GOOD, moved="first_token_timeout", upstream="url", pool=1)
     unknown = replace(REFUSED, client="", request_class="", model="", status=401, reason="bad_key")
     cached = replace(REFUSED, status=200, reason=None, cached=True)
-    for each in (GOOD, GOOD, moved, REFUSED, unknown, cached):
+    broken_off = replace(GOOD, model="other", reason="upstream_failed")
+    for each in (GOOD, GOOD, moved, REFUSED, unknown, cached, broken_off):
         counters.ended(each)
     found = read(counters)
 
@@ -107,15 +108,25 @@ def test_how_requests_have_ended() -> None:
         f"{of},reason=overloaded,status=503,upstream=": 1,
         f"{of},reason=,status=200,upstream=": 1,
         "class=,model=,reason=bad_key,status=401,upstream=": 1,
+        "class=interactive,model=other,reason=upstream_failed,status=200,upstream=prod": 1,
+    }
+    assert found["failed_requests_total"] == {
+        of: 1,
+        "class=,model=": 0,
+        "class=interactive,model=other": 1,
     }
     assert found["moved_requests_total"] == {"why=first_token_timeout": 1}
     assert found["cached_answers_total"] == {"model=served": 1}
     assert found["tokens_total"] == {
-        "client=mobile,kind=prompt": 21,
-        "client=mobile,kind=generated": 9,
+        "client=mobile,kind=prompt": 28,
+        "client=mobile,kind=generated": 12,
     }
-    assert found["waited_seconds_count"] == {"class=interactive": 5}
-    assert counters.ends()["interactive"] == {"": 4, "overloaded": 1}
+    assert found["waited_seconds_count"] == {"class=interactive": 6}
+    assert counters.ends()["interactive"] == {
+        "": 4,
+        "overloaded": 1,
+        "upstream_failed": 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,28 @@ class ShareAbove:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareOf:
+    """How much of the growth of a counter is that of another one; without any, it is false.
+
+    Attributes:
+        signal: the part.
+        whole: the counter that it is a part of.
+        limit: the share that has to be exceeded.
+        window: in which time both have grown.
+    """
+
+    signal: Signal
+    whole: Signal
+    limit: float
+    window: timedelta
+
+    @property
+    def comparison(self) -> Comparison:
+        """How it is compared."""
+        return ">"
+
+
+@dataclass(frozen=True, slots=True)
 class AllOf:
     """All of them are true."""
 
@@ -94,7 +116,7 @@ class AnyOf:
 
 
 #: What compares one number with its limit.
-Part = Compared | Increase | ShareAbove
+Part = Compared | Increase | ShareAbove | ShareOf
 Condition = Part | AllOf | AnyOf
 
 

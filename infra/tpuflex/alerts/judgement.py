@@ -21,6 +21,7 @@ from tpuflex.alerts.conditions import (
     Increase,
     Part,
     ShareAbove,
+    ShareOf,
     parts_of,
 )
 from tpuflex.alerts.rules import AlertRule
@@ -121,6 +122,7 @@ _MEASURES: Mapping[type[Part], str] = {
     Compared: "value",
     Increase: "increase",
     ShareAbove: "share_above_edge",
+    ShareOf: "share",
 }
 
 
@@ -242,6 +244,8 @@ def _found(part: Part, within: Sequence[Look], whole: bool) -> Found:
         return _compared(part, within, whole)
     if isinstance(part, Increase):
         return _increase(part, within, whole)
+    if isinstance(part, ShareOf):
+        return _share_of(part, within, whole)
     return _share_above(part, within, whole)
 
 
@@ -278,6 +282,16 @@ def _share_above(part: ShareAbove, within: Sequence[Look], whole: bool) -> Found
     truth = share is not None and share > part.limit
     # None since the server's start, so none in the window.
     return share, truth if every == below or (whole and len(within) > 1) else None
+
+
+def _share_of(part: ShareOf, within: Sequence[Look], whole: bool) -> Found:
+    total = within[-1].count(part.signal)
+    if total is None or within[-1].count(part.whole) is None:
+        return None, None
+    grown = _grown(within, part.whole)
+    share = _grown(within, part.signal) / grown if grown > 0 else None
+    truth = share is not None and share > part.limit
+    return share, truth if total == 0 or (whole and len(within) > 1) else None
 
 
 def _grown(looks: Sequence[Look], signal: Signal, edge: float = math.inf) -> float:

@@ -18,7 +18,7 @@ from tpuflex.errors import UsageError
 INTERVAL = "10s"
 _JOB = re.compile(r"[A-Za-z0-9_][\w./:-]{0,199}", re.ASCII)
 _HEAD = """\
-# Alert rules of stack {stack} for Prometheus, written by `tpuflex alerts prometheus`.
+# Alert rules of {what} for Prometheus, written by `{command}`.
 # They watch the targets of the job {job}, which prometheus.yml scrapes like this:
 #
 #   scrape_configs:
@@ -30,13 +30,19 @@ _HEAD = """\
 #       static_configs:
 #         - targets: ["{target}"]
 #
+{words}"""
+_STACK = """\
 # That file has the stack's metrics key, which opens /metrics and nothing else:
 # tpuflex:secrets.metrics_key_version makes one. What Prometheus cannot see is watched by
 # `tpuflex alerts`: {unseen}.
 """
+_GATEWAY = """\
+# That file is a copy of gateway/operator.key in the state directory of the gateway, .tpuflex of its
+# project. The key opens /metrics and the document of `tpuflex gateway status`, and nothing else.
+"""
 _TLS = """\
 #       tls_config:
-#         ca_file: /etc/prometheus/{job}.pem  # the stack's certificate
+#         ca_file: /etc/prometheus/{job}.pem  # its certificate
 """
 
 
@@ -59,9 +65,9 @@ def prometheus_rules(rules: Iterable[AlertRule], stack: str, job: str) -> dict[s
     """The document of a rule file: those of ``rules`` that Prometheus can judge.
 
     Args:
-        rules: the rules of the stack.
-        stack: its name.
-        job: the job that collects from its server.
+        rules: the rules.
+        stack: name of the stack that they are of; empty for none.
+        job: the job that collects the metrics.
     """
     dialect = prometheus(job)
     written = []
@@ -74,7 +80,7 @@ def prometheus_rules(rules: Iterable[AlertRule], stack: str, job: str) -> dict[s
                 "alert": rule.name,
                 "expr": promql(condition, dialect),
                 **held,
-                "labels": {"severity": rule.severity, "stack": stack},
+                "labels": {"severity": rule.severity, **({"stack": stack} if stack else {})},
                 "annotations": {
                     "summary": rule.summary,
                     "runbook": f"tpuflex docs runbooks/{rule.runbook}",
@@ -96,18 +102,40 @@ def prometheus_text(rules: Iterable[AlertRule], stack: str, job: str, server: st
     """
     rules = tuple(rules)
     unseen = ", ".join(rule.name for rule in rules if rule.prometheus_condition is None)
-    scheme, _, target = server.removesuffix("/v1").partition("://")
-    head = _HEAD.format(
-        stack=stack,
+    head = _head(f"stack {stack}", "alerts prometheus", job, server, _STACK.format(unseen=unseen))
+    return head + _yaml(prometheus_rules(rules, stack, job))
+
+
+def gateway_text(rules: Iterable[AlertRule], stack: str, job: str, gateway: str) -> str:
+    """The rule file of a gateway.
+
+    Args:
+        rules: its rules.
+        stack: the stack whose file configures it; empty for one with a file of its own.
+        job: the job that collects from it.
+        gateway: its URL.
+    """
+    what = f"the gateway of stack {stack}" if stack else "a gateway"
+    head = _head(what, "gateway alerts", job, gateway, _GATEWAY)
+    return head + _yaml(prometheus_rules(rules, stack, job))
+
+
+def _head(what: str, command: str, job: str, url: str, words: str) -> str:
+    scheme, _, target = url.removesuffix("/v1").partition("://")
+    return _HEAD.format(
+        what=what,
+        command=f"tpuflex {command}",
         job=job,
         interval=INTERVAL,
         scheme=scheme,
         tls=_TLS.format(job=job) if scheme == "https" else "",
         target=target,
-        unseen=unseen,
+        words=words,
     )
-    document = prometheus_rules(rules, stack, job)
-    return head + yaml.dump(document, Dumper=_Blocks, sort_keys=False, width=100)
+
+
+def _yaml(document: object) -> str:
+    return yaml.dump(document, Dumper=_Blocks, sort_keys=False, width=100)
 
 
 class _Blocks(yaml.SafeDumper):

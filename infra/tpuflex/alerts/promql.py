@@ -8,7 +8,15 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tpuflex.alerts.conditions import AllOf, AnyOf, Compared, Condition, Increase, Part
+from tpuflex.alerts.conditions import (
+    AllOf,
+    AnyOf,
+    Compared,
+    Condition,
+    Increase,
+    Part,
+    ShareOf,
+)
 from tpuflex.alerts.signals import CLOUD_PREFIX, Kind, Signal
 from tpuflex.duration import format_duration
 
@@ -40,7 +48,7 @@ class Dialect:
             suffix: of its name, as ``_bucket``.
             matchers: what else labels have to match, as a regular expression.
         """
-        return self.select(f"{self.name(signal)}{suffix}", **matchers)
+        return self.select(f"{self.name(signal)}{suffix}", **dict(signal.where), **matchers)
 
     def select(self, name: str, **matchers: str) -> str:
         """The series ``name``, as :meth:`series` has those of a signal."""
@@ -104,6 +112,10 @@ def value_of(part: Part, dialect: Dialect) -> str:
     if isinstance(part, Increase):
         suffix = "_count" if signal.kind is Kind.HISTOGRAM else ""
         return dialect.merged(signal, f"increase({dialect.series(signal, suffix)}[{window}])")
+    if isinstance(part, ShareOf):
+        both = (part.signal, part.whole)
+        rates = (dialect.merged(each, f"rate({dialect.series(each)}[{window}])") for each in both)
+        return " / ".join(rates)
     # 1.0, as vLLM writes it; or 1, as what has read it may.
     below = dialect.series(signal, "_bucket", le=rf"{re.escape(f'{part.edge:g}')}(\.0)?")
     every = dialect.series(signal, "_count")

@@ -45,7 +45,7 @@ _FULL_FOR = timedelta(minutes=1)
 _STILL_FOR = timedelta(minutes=1)
 #: The same of a share: what `rate` adds to a counter's first samples is half of what comes between
 #: two of them, so that after ten it is below 5 %.
-_SETTLED_FOR = timedelta(minutes=2)
+SETTLED_FOR = timedelta(minutes=2)
 #: A run ends soon when so much of it is left, or a quarter of it where that is less.
 _RUN_ENDS_WITHIN = timedelta(hours=6)
 _PART_OF_A_RUN = 4
@@ -113,7 +113,7 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
         AlertRule(
             "KvCacheFull",
             "ticket",
-            f"More than {_percent(limits.kv_use)} of the KV cache is in use, and requests wait or"
+            f"More than {percent(limits.kv_use)} of the KV cache is in use, and requests wait or"
             " are preempted.",
             AllOf(
                 (
@@ -142,20 +142,20 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
         AlertRule(
             "FirstTokenSlow",
             "ticket",
-            f"More than {_percent(share)} of the requests wait longer than {slow:g} s for their"
+            f"More than {percent(share)} of the requests wait longer than {slow:g} s for their"
             " first token.",
             burn_rate(slow),
-            _SETTLED_FOR,
+            SETTLED_FOR,
             "slow-first-token",
             Advice("`{metrics} --watch` shows whether they wait in the queue."),
         ),
         AlertRule(
             "FirstTokenVerySlow",
             "page",
-            f"More than {_percent(share)} of the requests wait longer than {very_slow:g} s for"
+            f"More than {percent(share)} of the requests wait longer than {very_slow:g} s for"
             " their first token.",
             burn_rate(very_slow),
-            _SETTLED_FOR,
+            SETTLED_FOR,
             "slow-first-token",
             Advice("`{metrics} --watch` shows whether they wait in the queue."),
         ),
@@ -230,7 +230,8 @@ def alert_rules(settings: StackSettings) -> tuple[AlertRule, ...]:
     )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share in words."""
     return f"{share * 100:.4g} %"
 
 

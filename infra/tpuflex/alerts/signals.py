@@ -40,6 +40,7 @@ class Signal:
         cloud: its name below :data:`CLOUD_PREFIX`; empty where no host writes it.
         merge: how the values of several engines become one, in PromQL's words.
         words: what it counts, of one and of many; empty where it counts nothing.
+        where: labels of its series in Prometheus, and the regular expressions that they match.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Signal:
     cloud: str = ""
     merge: str = "sum"
     words: tuple[str, str] = ("", "")
+    where: tuple[tuple[str, str], ...] = ()
 
 
 #: Share of the KV cache in use.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,6 +47,16 @@ class GatewayConfig:
     files: Path
     stacks: Mapping[str, Stack]
     tls: ssl.SSLContext | None = None
+
+    @property
+    def listens_everywhere(self) -> bool:
+        """Whether it listens at every address of its machine."""
+        return ipaddress.ip_address(self.settings.host).is_unspecified
+
+    def url(self, host: str, port: int | str) -> str:
+        """Its URL at ``host``, without a path."""
+        scheme = "https" if isinstance(self.settings.tls, TlsSettings) else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
     def upstreams(self) -> Mapping[str, UpstreamSettings]:

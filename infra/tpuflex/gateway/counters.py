@@ -82,6 +82,8 @@ class Counters(Collector):
         self._log, self._now = log, now
         #: By model, class, upstream, status and reason.
         self._requests = Counter[tuple[str, str, str, int, str]]()
+        #: By model and class, those of them that this gateway or its upstreams have failed.
+        self._failed = Counter[tuple[str, str]]()
         #: By model, class, upstream and pool.
         self._first_tokens = defaultdict[tuple[str, str, str, int | None], _Histogram](
             lambda: _Histogram(FIRST_TOKEN_EDGES)
@@ -104,6 +106,9 @@ class Counters(Collector):
         upstream, _ = _labels(outcome.upstream or "")
         reason = outcome.reason or ""
         self._requests[model, request_class, upstream, outcome.status, reason] += 1
+        # An answer that has begun has status 200, however it ends.
+        failed = outcome.status >= 500 or (outcome.status == 200 and outcome.reason is not None)
+        self._failed[model, request_class] += failed
         if request_class:
             self._waited[request_class].observe(outcome.waited_s)
         if outcome.first_token_s is not None and outcome.upstream is not None:
@@ -153,6 +158,14 @@ class Counters(Collector):
         for key, count in self._requests.items():
             requests.add_metric([str(each) for each in key], count)
         yield requests
+        failed = CounterMetricFamily(
+            f"{PREFIX}failed_requests",
+            "Those that were refused for want of an upstream that can, or that upstreams failed",
+            labels=("model", "class"),
+        )
+        for of, count in self._failed.items():
+            failed.add_metric(of, count)
+        yield failed
         first_tokens = HistogramMetricFamily(
             f"{PREFIX}time_to_first_token_seconds",
             "Seconds from when an upstream had the request to the first token of a stream",

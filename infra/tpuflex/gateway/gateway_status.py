@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _START = "Run: tpuflex gateway run"
 _MOST_BYTES = 16 * 1024 * 1024
-#: Where a gateway that listens everywhere is asked.
-_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound
 
 
 class _Document(BaseModel):
@@ -283,15 +281,15 @@ def read_status(config: GatewayConfig, home: Path) -> GatewayStatus:
 
 
 def _url(config: GatewayConfig, home: Path) -> str:
-    settings, port = config.settings, config.settings.port
+    host, port = config.settings.host, config.settings.port
+    if config.listens_everywhere:
+        host = "::1" if ":" in host else "127.0.0.1"
     if not port:
         try:
             port = int(port_file(home).read_text())
         except (OSError, ValueError) as error:
             raise NotFoundError("No gateway was started here.", hint=_START) from error
-    host = _LOOPBACK.get(settings.host, settings.host)
-    scheme = "https" if isinstance(settings.tls, TlsSettings) else "http"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    return config.url(host, port)
 
 
 def _fingerprint(certificate: Path) -> str:

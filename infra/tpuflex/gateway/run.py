@@ -121,10 +121,8 @@ async def _run(
             async with serving(
                 gateway, relay, settings.host, settings.port, tls=config.tls
             ) as port:
-                scheme = "http" if config.tls is None else "https"
                 write_private(port_file(home), f"{port}\n")
-                host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                report(f"Listening at {scheme}://{host}:{port}/v1")
+                report(f"Listening at {config.url(settings.host, port)}/v1")
                 stopped = asyncio.ensure_future(ends.wait())
                 await asyncio.wait((stopped, watching), return_when=asyncio.FIRST_COMPLETED)
                 stopped.cancel()

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.alerts import signals
-from tpuflex.alerts.conditions import Compared, Increase
+from tpuflex.alerts.conditions import Compared, Increase, ShareOf
 from tpuflex.alerts.judgement import Reading, State, Verdict
 from tpuflex.alerts.signals import Signal
 from tpuflex.duration import format_age, format_duration
@@ -80,6 +80,8 @@ def _reading(reading: Reading) -> str:
     window = format_duration(part.window)
     if isinstance(part, Increase):
         return f"{_count(part.signal, value)} in {window}"
+    if isinstance(part, ShareOf):
+        return f"{_percent(value)} {part.signal.words[1]} in {window}"
     return f"{_percent(value)} above {part.edge:g} s in {window}"
 
 

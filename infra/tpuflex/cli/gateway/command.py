@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -162,6 +163,54 @@ def status(invocation: Invocation, file: Path | None, seconds: float | None) -> 
     found = read_status(config, invocation.home)
     invocation.output.document(found.to_json())
     show_status(invocation, found)
+
+
+@gateway.command(
+    examples=(
+        "tpuflex --stack prod gateway alerts > gateway.rules.yml",
+        "tpuflex gateway alerts --config gateway.yaml --job llm-gateway",
+    ),
+)
+@_config
+@click.option(
+    "--job",
+    metavar="NAME",
+    default="tpuflex-gateway",
+    show_default=True,
+    help="Job of Prometheus that collects from the gateway.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def alerts(invocation: Invocation, file: Path | None, job: str) -> None:
+    """Print the gateway's alert rules as a rule file for Prometheus.
+
+    They are about what clients get, whichever slice serves them: first tokens that come late, by
+    the gateway's own histogram, which has edges at 0.8 and 2 seconds; requests that are refused or
+    fail; a model that nothing serves; a breaker that stays open; a gateway that does not answer.
+    The file's head says how to collect the metrics.
+
+    Thresholds are tpuflex:monitoring.thresholds of the stack; with --config, their defaults. Of
+    first tokens those classes count whose own very_slow is no later than first_token_very_slow.
+    """
+    from tpuflex.advice import Advice
+    from tpuflex.alerts.gateway_rules import gateway_rules
+    from tpuflex.alerts.prometheus import gateway_text, job_of, prometheus_rules
+    from tpuflex.settings.monitoring import AlertThresholds
+
+    config = _configured(invocation, file)
+    if file is None:
+        stack = invocation.open_named(invocation.stack)
+        name, limits = stack.name, stack.settings.monitoring.thresholds
+        status = Advice("{gateway_status}")
+    else:
+        name, limits = "", AlertThresholds()
+        status = Advice("{gateway_status} --config {file}", file=shlex.quote(str(file)))
+    rules = gateway_rules(config.settings.all_classes, limits, status)
+    host = "ADDRESS" if config.listens_everywhere else config.settings.host
+    job, url = job_of(name, job), config.url(host, config.settings.port or "PORT")
+    invocation.output.document(prometheus_rules(rules, name, job))
+    invocation.output.verbatim(gateway_text(rules, name, job, url))
 
 
 @gateway.group(
