@@ -227,6 +227,16 @@ async def test_a_connection_that_was_closed_for_want_of_use_loses_nothing() -> N
     assert [each.moved for each in rig.outcomes] == [None, None]
 
 
+async def test_an_upstream_that_dies_costs_a_request_one_move() -> None:
+    """Whether its connection was there before or not: three of them move in any case."""
+    first = Scripted([GOOD], always=dies_after())
+    async with gateway_before(first, Scripted(), settings=GatewaySettings(retry_share=0.01)) as rig:
+        statuses = [(await rig.streamed())[0] for _ in range(5)]
+
+    assert statuses == [200, 200, 200, 200, 502]
+    assert [each.moved for each in rig.outcomes] == [None, *3 * ["upstream_failed"], None]
+
+
 async def test_connections_are_used_again() -> None:
     """Those of streams, too: hundreds of requests over one connection."""
     async with gateway_before(upstream := Scripted()) as rig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -24,6 +25,10 @@ _CONNECT_S = 5.0
 #: Seconds that a connection without a request is kept: fewer than a server does, so that none is
 #: used again just as that closes it. vLLM's closes it after 5 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE).
 _IDLE_S = 3.0
+
+#: Whether the connection that a task has got last was there before: it may have been closed just as
+#: it was used again.
+USED_BEFORE = ContextVar("USED_BEFORE", default=False)
 
 
 class NotOursError(aiohttp.ClientConnectionError):
@@ -112,6 +117,7 @@ class _OwnersConnector(aiohttp.TCPConnector):
         """A connection that may be used."""
         found = await super().connect(req, traces, timeout)
         protocol = found.protocol
+        USED_BEFORE.set(protocol in self._checked)
         if protocol is None or protocol in self._checked:
             return found
         try:

@@ -25,6 +25,7 @@ from aiohttp import web
 
 from tpuflex.gateway.admission import Admission, Lease, Refused, RetryBudget
 from tpuflex.gateway.answer_cache import AnswerCache, CachedAnswer, cache_key
+from tpuflex.gateway.connection import USED_BEFORE
 from tpuflex.gateway.door import Ask, RejectedError, check_bounds, error_body
 from tpuflex.gateway.outcome import Outcome
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
@@ -109,8 +110,8 @@ class _FailedError(Exception):
         strikes: how much it says against the upstream: of :data:`_STRIKES` in a row it is
             suspected.
         moves: whether another upstream may do better.
-        unanswered: whether a connection broke before a byte of an answer, as one does that the
-            upstream closed for want of use.
+        reconnects: whether a connection that was there before broke without a byte of an answer, as
+            one does that the upstream closed for want of use.
         answer: the upstream's own answer, which the client gets if the request cannot move; None
             for one of ours.
     """
@@ -123,7 +124,7 @@ class _FailedError(Exception):
         status: int = 502,
         strikes: int,
         moves: bool = True,
-        unanswered: bool = False,
+        reconnects: bool = False,
         answer: web.Response | None = None,
     ) -> None:
         super().__init__(message)
@@ -131,7 +132,7 @@ class _FailedError(Exception):
         self.status = status
         self.strikes = strikes
         self.moves = moves
-        self.unanswered = unanswered
+        self.reconnects = reconnects
         self.answer = answer
 
 
@@ -429,7 +430,7 @@ class Relay:
                     return await self._ask(passage, lease)
                 except _FailedError as error:
                     failure = error
-                if failure.unanswered and reconnects < _RECONNECTS and self._retries.retry():
+                if failure.reconnects and reconnects < _RECONNECTS:
                     reconnects += 1
                     continue
                 self._strike(lease.upstream, failure)
@@ -728,7 +729,8 @@ def _failed(error: aiohttp.ClientError | TooLongError) -> _FailedError:
     return _FailedError(
         "The upstream broke off before it answered.",
         strikes=_STRIKES,
-        unanswered=isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError),
+        reconnects=USED_BEFORE.get()
+        and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError),
     )
 
 
