@@ -46,9 +46,10 @@ def pins(lock: Path) -> dict[str, str]:
 
 class TestLocks:
     def test_there_are_locks(self) -> None:
-        """S15: each set-up, the site, releases and the Go toolchain have a lock each."""
+        """S15: each set-up, the site, releases, the Go toolchain and tools of tests have a lock each."""
         assert {lock.name for lock in LOCKS if lock.is_file()} == {
             "dev.lock",
+            "gateway-tools.lock",
             "go.lock",
             "install.lock",
             "jax.lock",
