@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tests.goldens.golden_texts import assert_golden
+from tests.security.certificates import certificate
 from tpuflex.errors import NotFoundError
 from tpuflex.gateway.config import GatewayConfig, read_file
 from tpuflex.gateway.render import ServingAddress, llm_d_endpoints
@@ -83,8 +84,8 @@ def test_a_gateway_by_default(project: Path, type_in: TypeIn) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("port: 0\n", "port"),
-        ("tls: {certificate_file: tls.pem, key_file: openai.key}\n", "tls"),
+        ("port: 0\n", "port: is any free one"),
+        ("tls: {certificate_file: tls.pem, key_file: tls.key}\n", "tls: the gateway ends TLS"),
     ],
 )
 def test_what_an_edge_cannot_stand_before(
@@ -92,6 +93,9 @@ def test_what_an_edge_cannot_stand_before(
 ) -> None:
     """A gateway at any free port, and one that ends TLS itself."""
     config.write_text(GATEWAY.replace("port: 8090\n", more))
+    for name, text in zip(("tls.pem", "tls.key"), certificate(), strict=True):
+        (config.parent / name).write_text(text)
+        (config.parent / name).chmod(0o600)
     typed = type_in("gateway", "render", *EDGE, "--config", str(config))
 
     assert (typed.code, typed.out) == (5, "")

@@ -46,7 +46,8 @@ def pins(lock: Path) -> dict[str, str]:
 
 class TestLocks:
     def test_there_are_locks(self) -> None:
-        """S15: each set-up, the site, releases, the Go toolchain and tools of tests have a lock each."""
+        """S15: each set-up, the site, releases, tools of tests and the Go toolchain have a
+        lock each."""
         assert {lock.name for lock in LOCKS if lock.is_file()} == {
             "dev.lock",
             "gateway-tools.lock",

@@ -40,6 +40,7 @@ class GatewayConfig:
         files: the folder that names of files are relative to.
         stacks: the stacks behind it, by name.
         tls: certificate and key; None for none.
+        key: that of the section; empty for a file of its own.
     """
 
     settings: GatewaySettings
@@ -47,6 +48,7 @@ class GatewayConfig:
     files: Path
     stacks: Mapping[str, Stack]
     tls: ssl.SSLContext | None = None
+    key: str = ""
 
     @property
     def listens_everywhere(self) -> bool:
@@ -113,9 +115,9 @@ def read_section(name: str, open_stack: Callable[[str], Stack]) -> GatewayConfig
     def opened(other: str) -> Stack:
         return stack if other == name else open_stack(other)
 
-    config = GatewayConfig(settings, stack.file.name, stack.file.parent, {})
+    config = GatewayConfig(settings, stack.file.name, stack.file.parent, {}, key=SECTION)
     named = {each.stack for each in settings.upstreams.values()} or {name}
-    return _checked(config, SECTION, named, opened, positions)
+    return _checked(config, named, opened, positions)
 
 
 def read_file(path: Path, open_stack: Callable[[str], Stack]) -> GatewayConfig:
@@ -151,14 +153,13 @@ def read_file(path: Path, open_stack: Callable[[str], Stack]) -> GatewayConfig:
             if settings.upstreams:
                 named = {each.stack for each in settings.upstreams.values()}
                 config = GatewayConfig(settings, path.name, path.parent, {})
-                return _checked(config, "", named, open_stack, positions)
+                return _checked(config, named, open_stack, positions)
             findings.append(Finding("upstreams", "is missing", "Write what is behind the gateway."))
     raise SettingsError(path.name, _placed(findings, positions))
 
 
 def _checked(
     config: GatewayConfig,
-    key: str,
     stacks: Iterable[str | None],
     open_stack: Callable[[str], Stack],
     positions: Mapping[str, Position],
@@ -169,23 +170,23 @@ def _checked(
         SettingsError: something is wrong with it, or with what it names.
     """
     settings = config.settings
-    findings = list(gateway_findings(settings, key))
+    findings = list(gateway_findings(settings, config.key))
     wrong = {each.key for each in findings}
-    findings += (each for each in _secret_findings(config, key) if each.key not in wrong)
+    findings += (each for each in _secret_findings(config) if each.key not in wrong)
     opened: dict[str, Stack] = {}
     for name in sorted(each for each in stacks if each is not None):
         try:
             opened[name] = open_stack(name)
         except NotFoundError as error:
             places = (n for n, each in settings.upstreams.items() if each.stack == name)
-            place = join(key, f"upstreams.{next(places, name)}.stack")
+            place = join(config.key, f"upstreams.{next(places, name)}.stack")
             findings.append(Finding(place, error.message.rstrip("."), str(error.hint)))
     tls = None
     if isinstance(settings.tls, TlsSettings) and not findings:
         try:
             tls = _tls(config.files, settings.tls)
         except OSError as error:  # ssl's own errors, too
-            place = join(key, "tls.certificate_file")
+            place = join(config.key, "tls.certificate_file")
             findings.append(
                 Finding(place, f"cannot be used: {error}", "Write a certificate and its key, PEM.")
             )
@@ -203,13 +204,13 @@ def _placed(findings: Iterable[Finding], positions: Mapping[str, Position]) -> t
     return tuple(sorted((with_position(each, positions) for each in findings), key=line))
 
 
-def _secret_findings(config: GatewayConfig, key: str) -> Iterator[Finding]:
+def _secret_findings(config: GatewayConfig) -> Iterator[Finding]:
     """Files with secrets that cannot be read, or that others can read."""
     for place, name in _secret_files(config.settings):
         try:
             read_private(config.files / name)
         except AccessError as error:
-            yield Finding(join(key, place), error.message.rstrip("."), str(error.hint))
+            yield Finding(join(config.key, place), error.message.rstrip("."), str(error.hint))
 
 
 def _secret_files(settings: GatewaySettings) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.gateway.config import GatewayConfig, served_models
 from tpuflex.gateway.discovery import StackDiscovery
 from tpuflex.settings.gateway import TlsSettings
+from tpuflex.settings.stack_yaml import join
 from tpuflex.stack.connection import Connection
 from tpuflex.stack.progress import Report
 from tpuflex.stack.stack import Stack
@@ -71,7 +72,10 @@ def envoy_edge(
     """
     if isinstance(config.settings.tls, TlsSettings):
         remedy = "Write tls: elsewhere, or no tls where it listens on loopback."
-        raise SettingsError(config.source, (Finding("tls", "the gateway ends TLS itself", remedy),))
+        raise SettingsError(
+            config.source,
+            (Finding(join(config.key, "tls"), "the gateway ends TLS itself", remedy),),
+        )
     upstream_host, upstream_port = reached_at(config)
     routes = [
         {"match": {"prefix": "/v1/"}, "route": _to_gateway()},
@@ -309,7 +313,8 @@ def reached_at(config: GatewayConfig) -> tuple[str, int]:
     settings = config.settings
     if settings.port == 0:
         raise SettingsError(
-            config.source, (Finding("port", "is any free one", "Write one, such as 8080."),)
+            config.source,
+            (Finding(join(config.key, "port"), "is any free one", "Write one, such as 8080."),),
         )
     address = ipaddress.ip_address(settings.host)
     if not address.is_unspecified:
