@@ -155,7 +155,7 @@ class RouteSettings(Frozen):
 
     cache: bool = False
     """Whether identical requests of one client at temperature 0, which are not streamed, get the
-    answer that was given before."""
+    answer that was given in the last hour. They count as requests, and use no tokens."""
 
 
 class ClientLimits(Frozen):
