@@ -21,7 +21,12 @@ from tpuflex.cli.main import run, tpuflex
 from tpuflex.engine.find import cached_engine
 from tpuflex.errors import AccessError
 from tpuflex.files import trusted as trusted_files
-from tpuflex.files.trusted import TRUSTED_UID_VARIABLE, child_environment, require_own
+from tpuflex.files.trusted import (
+    TRUSTED_UID_VARIABLE,
+    child_environment,
+    read_private,
+    require_own,
+)
 from tpuflex.project import open_project
 from tpuflex.stack.environment import google_environment
 
@@ -283,3 +288,29 @@ def test_a_child_gets_no_token_for_the_hub_and_no_module_of_the_current_director
         timeout=60,
     )
     assert "planted" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "why"),
+    [
+        (b"sk-1\n", 0o640, "others may read or change it"),
+        (b"sk-1\n", 0o602, "others may read or change it"),
+        (b" \n", 0o600, "it is empty, or no text"),
+        (b"\xff\xfe", 0o600, "it is empty, or no text"),
+        (b"x" * 70_000, 0o600, "it is empty, or no text"),
+        (None, 0o600, "cannot be read"),
+    ],
+)
+def test_a_file_with_a_secret(tmp_path: Path, content: bytes | None, mode: int, why: str) -> None:
+    """Nobody but its user may read it; what others may, and what is none, is refused, with a
+    remedy and without what is in it."""
+    path = tmp_path / "key"
+    if content is not None:
+        path.write_bytes(content)
+        path.chmod(mode)
+
+    with pytest.raises(AccessError, match=why) as caught:
+        read_private(path)
+
+    assert caught.value.hint
+    assert "sk-1" not in str(caught.value)
