@@ -295,13 +295,16 @@ async def test_nothing_is_let_through_that_cannot_be_counted(
     silent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tpuflex.gateway.budgets._DEADLINE_S", 0.01)
-    budgets = Budgets(_Broken(silent=silent))
+    lines: list[str] = []
+    budgets = Budgets(_Broken(silent=silent), report=lines.append)
 
     error = await refused(budgets, client(requests_per_minute=5, tokens_per_day=100), 10)
 
     assert (error.status, error.reason) == (503, "budgets_unreachable")
     assert error.retry_after is not None
     await budgets.settled()
+    [line] = lines
+    assert line.startswith("What clients use cannot be counted: ")
 
 
 async def test_what_cannot_be_given_back_stays_counted_and_harms_nobody() -> None:

@@ -37,6 +37,7 @@ from tpuflex.errors import ApiError
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.door import RejectedError
 from tpuflex.gateway.upstream import Reason
+from tpuflex.stack.progress import silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,11 +165,19 @@ class Budgets:
 
     Args:
         storage: where it is counted, which wraps its errors.
+        report: receives that it cannot be counted any more, and that it can again.
         now: the clock, in seconds since the epoch.
     """
 
-    def __init__(self, storage: Storage, *, now: Callable[[], float] = time.time) -> None:
-        self._storage, self._now = storage, now
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        report: Callable[[str], None] = silent,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage, self._report, self._now = storage, report, now
+        self._lost = False
         #: Whether counting is waited for; else nobody can leave halfway, and nothing is late.
         self._waits = type(storage) is not MemoryCounts
         #: What goes on though its request was cancelled.
@@ -247,6 +256,12 @@ class Budgets:
                         break
         except (StorageError, TimeoutError) as error:
             self._start(self._change(added))
+            if not self._lost:
+                self._lost = True
+                self._report(
+                    f"What clients use cannot be counted: {_said(error)}. Those with limits get"
+                    " status 503."
+                )
             raise RejectedError(
                 503,
                 "What this key has used cannot be counted at present.",
@@ -254,6 +269,9 @@ class Budgets:
                 kind="service_unavailable_error",
                 retry_after=random.uniform(1, 4),  # noqa: S311 - jitter
             ) from error
+        if self._lost:
+            self._lost = False
+            self._report("What clients use is counted again.")
         if exceeded is not None:
             await self._change(added)
         return exceeded
@@ -320,12 +338,15 @@ class MemoryCounts(MemoryStorage):
 
 
 @asynccontextmanager
-async def open_budgets(store: BudgetStore | None, files: Path) -> AsyncIterator[Budgets]:
+async def open_budgets(
+    store: BudgetStore | None, files: Path, report: Callable[[str], None] = silent
+) -> AsyncIterator[Budgets]:
     """Budgets in memory, or in the Redis or Valkey that several gateways share.
 
     Args:
         store: where that is; None for memory.
         files: folder that its password's file is relative to.
+        report: receives that the store does not answer any more, and that it does again.
 
     Raises:
         AccessError: the password's file cannot be read, or others can.
@@ -354,20 +375,25 @@ async def open_budgets(store: BudgetStore | None, files: Path) -> AsyncIterator[
         key_prefix="tpuflex-gateway",
         connection_pool=pool,  # type: ignore[arg-type] # what its options are is typed too narrowly
     )
-    budgets = Budgets(storage)
+    budgets = Budgets(storage, report=report)
     try:
         try:
             await storage.incr("start", _MINUTE)
         except StorageError as error:
-            why = str(error.storage_error).rstrip(".")
             raise ApiError(
-                f"What clients use cannot be counted at {store.url}: {why}.",
+                f"What clients use cannot be counted at {store.url}: {_said(error)}.",
                 hint="Start the server there, or correct budgets.url and budgets.password_file.",
             ) from error
         yield budgets
     finally:
         await budgets.settled()
         await pool.disconnect()
+
+
+def _said(error: StorageError | TimeoutError) -> str:
+    """Why a store cannot be asked, in its client's words, which have no password."""
+    said = str(error.storage_error) if isinstance(error, StorageError) else ""
+    return said.rstrip(".") or "no answer in time"
 
 
 def _charges(client: Client, tokens: int, usd_micros: int, now: float) -> Iterator[_Charge]:

@@ -92,7 +92,9 @@ async def _run(
     operator_key, since = _kept_key(home, "operator"), datetime.now(UTC)
     async with AsyncExitStack() as opened:
         log = opened.enter_context(open_access_log(settings.access_log, config.files, output))
-        budgets = await opened.enter_async_context(open_budgets(settings.budgets, config.files))
+        budgets = await opened.enter_async_context(
+            open_budgets(settings.budgets, config.files, report)
+        )
         admission = Admission(_classes(settings), fleet.pools)
         counters = Counters(fleet, admission, settings.all_classes, log)
 
