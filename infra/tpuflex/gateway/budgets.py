@@ -73,7 +73,7 @@ _LIMITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Charge:
     """What is counted for a request in one window.
 

@@ -75,7 +75,8 @@ def error_body(message: str, kind: str, reason: str) -> bytes:
     return json.dumps({"error": error}).encode()
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, which takes five times as long to make; there is one for each request.
+@dataclass(slots=True)
 class Ask:
     """A completion that is asked for.
 

@@ -136,7 +136,7 @@ class _FailedError(Exception):
         self.answer = answer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Bound:
     """The most that a request can use, and what it costs.
 
