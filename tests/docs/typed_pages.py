@@ -280,6 +280,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat alerts",
             "tpuflex --stack chat alerts prometheus > chat.rules.yml",
             "tpuflex --stack chat alerts grafana > chat.json",
+            "tpuflex --stack chat gateway alerts > gateway.rules.yml",
             "tpuflex status --all",
         ),
         WATCHED: ("tpuflex status --all --watch",),

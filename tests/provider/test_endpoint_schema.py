@@ -51,7 +51,7 @@ def test_it_is_a_component_with_the_sections_as_inputs() -> None:
     assert COMPONENT["isComponent"] is True
     assert list(COMPONENT["inputProperties"]) == [*SECTIONS, "names"]
     assert COMPONENT["requiredInputs"] == ["project", "slice", "model", "serving"]
-    assert {"budget", "waivers"} == set(StackSettings.model_fields) - set(SECTIONS)
+    assert {"budget", "waivers", "gateway"} == set(StackSettings.model_fields) - set(SECTIONS)
 
 
 SECTION_MODELS = [

@@ -13,22 +13,21 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from tpuflex.errors import AccessError
 from tpuflex.files.trusted import open_regular
-
-if TYPE_CHECKING:
-    from tpuflex.gateway.outcome import Outcome
+from tpuflex.gateway.outcome import Outcome
 
 #: Standard output, as a name of a file.
 STANDARD_OUTPUT = "-"
 #: Requests that may wait to be written, and how many are written at once.
 _WAITING = 10_000
 _BATCH = 500
+_FIELDS = tuple(each.name for each in fields(Outcome))
 #: Seconds for the last ones, when the gateway ends.
 _END_S = 2.0
 
@@ -180,11 +179,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _line(outcome: Outcome, at: datetime) -> dict[str, object]:
-    fields = asdict(outcome)
-    for name in ("waited_s", "first_token_s", "seconds"):
-        if fields[name] is not None:
-            fields[name] = round(fields[name], 4)
-    return {"time": _time(at), **fields}
+    line: dict[str, object] = {"time": _time(at)}
+    for name in _FIELDS:
+        value = getattr(outcome, name)
+        line[name] = round(value, 4) if isinstance(value, float) else value
+    return line
 
 
 def _time(at: datetime) -> str:

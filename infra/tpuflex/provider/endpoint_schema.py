@@ -22,7 +22,7 @@ from tpuflex.settings.plain import JsonValue
 from tpuflex.settings.schema import DescribedSchema
 
 #: Sections of a stack file that the command line alone looks at.
-_OF_THE_COMMAND_LINE = ("budget", "waivers")
+_OF_THE_COMMAND_LINE = ("budget", "waivers", "gateway")
 #: The input beside the sections.
 NAMES = "names"
 SECTIONS = tuple(name for name in StackSettings.model_fields if name not in _OF_THE_COMMAND_LINE)

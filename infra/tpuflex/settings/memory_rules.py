@@ -32,8 +32,9 @@ _COMPARED = (
 def memory_findings(draft: Draft) -> Iterator[Finding]:
     """What would not start, or never serve a sequence of full length, each with the nearest that
     fits. Nothing is said where no plan can be made, nor while a section is missing or wrong."""
-    sections = {name: getattr(draft, name) for name in StackSettings.model_fields}
-    if any(section is None for section in sections.values()):
+    fields = StackSettings.model_fields
+    sections = {name: getattr(draft, name) for name in fields}
+    if any(sections[name] is None and field.default is not None for name, field in fields.items()):
         return
     settings = StackSettings.model_construct(**sections).by_files(draft.checkpoint)
     refused = tuple(quantization_findings(settings))
