@@ -2,8 +2,8 @@
 
     python spender.py URL PASSWORD_FILE TOKENS_PER_DAY SEED
 
-For each request that was let through it prints how many tokens that used; it ends when not even one
-token is left.
+It prints ``ready`` and waits for a line. Then, for each request that was let through, it prints how
+many tokens that used; it ends when not even one token is left.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ async def _main(url: str, password_file: Path, most: int, seed: int) -> None:
     sizes = random.Random(seed)  # noqa: S311 - sizes
     store = BudgetStore(url=url, password_file=password_file.name)
     async with open_budgets(store, password_file.parent) as budgets:
+        print("ready", flush=True)
+        sys.stdin.readline()
         await asyncio.gather(*(_spend(budgets, client, sizes) for _ in range(AT_ONCE)))
 
 

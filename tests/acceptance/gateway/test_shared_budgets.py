@@ -94,19 +94,27 @@ def test_two_gateways_one_killed_never_spend_more_than_there_is(redis: Redis) ->
     most = 50_000
     command = [sys.executable, spender.__file__]
     arguments = [redis.store.url, str(redis.directory / "password"), str(most)]
-    killed, other = (
-        subprocess.Popen([*command, *arguments, seed], stdout=subprocess.PIPE, text=True)
+    killed, other = spenders = [
+        subprocess.Popen(
+            [*command, *arguments, seed], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         for seed in "12"
-    )
+    ]
     try:
+        for each in spenders:
+            assert each.stdout is not None
+            assert each.stdout.readline() == "ready\n"
+        for each in spenders:
+            assert each.stdin is not None
+            print(file=each.stdin, flush=True)
         assert killed.stdout is not None
-        before = [int(killed.stdout.readline()) for _ in range(200)]
+        before = [int(killed.stdout.readline()) for _ in range(100)]
         killed.kill()
         after, _ = killed.communicate()
         rest, _ = other.communicate(timeout=120)
     finally:
-        killed.kill()
-        other.kill()
+        for each in spenders:
+            each.kill()
     spent = sum(before) + sum(map(int, after.split())) + sum(map(int, rest.split()))
 
     assert other.returncode == 0
