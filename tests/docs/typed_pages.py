@@ -51,7 +51,10 @@ ASKED_GATEWAY = (
     "asks a gateway that runs; tests/acceptance/gateway/test_client_examples.py,"
     " tests/gateway/test_gateway_status.py"
 )
-RENDERED = "needs the file above it; tests/cli/test_gateway_render.py types it with such"
+RENDERED = (
+    "needs the file above it; tests/cli/test_gateway_render.py and"
+    " tests/alerts/test_gateway_rules.py have one"
+)
 HOSTS = "needs Pulumi's host of a language, which is no Go module; test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -273,6 +276,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             " --certificate tls.pem --key key.pem > envoy.yaml",
             "tpuflex gateway render llm-d --config gateway.yaml --model chat > endpoints.yaml",
             "tpuflex gateway render bifrost --config gateway.yaml > config.json",
+            "tpuflex gateway alerts --config gateway.yaml > gateway.rules.yml",
         ),
     },
     "docs/how-to/watch.md": {
