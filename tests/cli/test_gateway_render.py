@@ -48,7 +48,7 @@ def config(project: Path) -> Path:
 
 
 def opened(config: Path) -> GatewayConfig:
-    return read_file(config, lambda name: read_stack(open_project(config.parent, {}), name))
+    return read_file(config, lambda name: read_stack(open_project(config.parent, {}), name), {})
 
 
 @pytest.mark.parametrize(

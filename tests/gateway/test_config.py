@@ -10,7 +10,7 @@ from textwrap import indent
 import pytest
 
 from tests.security.certificates import certificate
-from tpuflex.errors import NotFoundError, SettingsError
+from tpuflex.errors import AccessError, NotFoundError, SettingsError
 from tpuflex.gateway.config import GatewayConfig, read_file, read_section
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
@@ -99,7 +99,7 @@ def assert_found(
 def test_a_file_of_its_own_is_checked(project: Path, opened: Opened) -> None:
     """Everything that is wrong is said at once, with its line."""
     with pytest.raises(SettingsError) as caught:
-        read_file(own_file(project, WRONG), opened)
+        read_file(own_file(project, WRONG), opened, {})
 
     assert_found(problems(caught.value), FOUND, "", 0)
     assert "gateway.yaml, line 4" in str(caught.value)
@@ -120,7 +120,7 @@ def test_a_section_is_checked_alike(project: Path, opened: Opened, by: str) -> N
 def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened) -> None:
     """However deep, with what to write instead."""
     with pytest.raises(SettingsError) as caught:
-        read_file(own_file(project, MISTYPED), opened)
+        read_file(own_file(project, MISTYPED), opened, {})
 
     remedies = {each.key: each.remedy for each in caught.value.findings}
     assert remedies == {
@@ -151,12 +151,21 @@ def test_a_file_that_says_too_little_is_refused(
     project: Path, opened: Opened, text: str, about: str
 ) -> None:
     with pytest.raises(SettingsError, match=about):
-        read_file(own_file(project, text), opened)
+        read_file(own_file(project, text), opened, {})
+
+
+def test_a_file_that_others_may_write_to_is_refused(project: Path, opened: Opened) -> None:
+    """They could have prompts sent to them."""
+    path = own_file(project, "upstreams: {a: {stack: dev}}\n")
+    read_file(path, opened, {})
+    path.chmod(0o666)
+    with pytest.raises(AccessError, match="every user"):
+        read_file(path, opened, {})
 
 
 def test_a_file_that_is_not_there(project: Path, opened: Opened) -> None:
     with pytest.raises(NotFoundError, match=r"gateway\.yaml"):
-        read_file(project / "gateway.yaml", opened)
+        read_file(project / "gateway.yaml", opened, {})
 
 
 def test_a_stack_without_a_section_has_a_gateway_before_it(opened: Opened) -> None:
@@ -177,7 +186,7 @@ budgets: {url: "redis://localhost:6379", password_file: redis.password}
 
 
 def secret_config(project: Path, opened: Opened) -> GatewayConfig:
-    return read_file(own_file(project, SECRETS), opened)
+    return read_file(own_file(project, SECRETS), opened, {})
 
 
 def test_secrets_are_in_files_that_nobody_else_may_read(project: Path, opened: Opened) -> None:

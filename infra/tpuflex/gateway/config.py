@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tpuflex.errors import AccessError, Finding, NotFoundError, Position, SettingsError
-from tpuflex.files.trusted import read_private
+from tpuflex.files.trusted import read_private, require_own
 from tpuflex.settings.findings import findings_of, without_explained
 from tpuflex.settings.gateway import (
     GatewaySettings,
@@ -120,17 +120,22 @@ def read_section(name: str, open_stack: Callable[[str], Stack]) -> GatewayConfig
     return _checked(config, named, opened, positions)
 
 
-def read_file(path: Path, open_stack: Callable[[str], Stack]) -> GatewayConfig:
+def read_file(
+    path: Path, open_stack: Callable[[str], Stack], environ: Mapping[str, str]
+) -> GatewayConfig:
     """The configuration in a file of its own, whose keys are those of the section.
 
     Args:
         path: the file.
         open_stack: opens a stack by name.
+        environ: the caller's environment.
 
     Raises:
         NotFoundError: there is no such file.
+        AccessError: others could change it, and so have prompts sent to them.
         SettingsError: it is wrong, or what it names; holds every finding.
     """
+    require_own((path,), environ)
     try:
         document = read_document(path)
     except (FileNotFoundError, NotADirectoryError) as error:

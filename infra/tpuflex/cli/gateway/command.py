@@ -331,7 +331,7 @@ def _configured(invocation: Invocation, file: Path | None) -> GatewayConfig:
 
     if file is None:
         return read_section(invocation.stack, invocation.open_named)
-    return read_file(file, invocation.open_named)
+    return read_file(file, invocation.open_named, invocation.environ)
 
 
 @contextmanager
