@@ -101,19 +101,19 @@ def test_how_requests_have_ended() -> None:
         counters.ended(each)
     found = read(counters)
 
-    of = "class=interactive,model=served"
+    of, other = "class=interactive,model=served", "class=interactive,model=other"
     assert found["requests_total"] == {
-        f"{of},reason=,status=200,upstream=prod": 2,
-        f"{of},reason=,status=200,upstream=url": 1,
-        f"{of},reason=overloaded,status=503,upstream=": 1,
-        f"{of},reason=,status=200,upstream=": 1,
-        "class=,model=,reason=bad_key,status=401,upstream=": 1,
-        "class=interactive,model=other,reason=upstream_failed,status=200,upstream=prod": 1,
+        f"{of},pool=0,reason=,status=200,upstream=prod": 2,
+        f"{of},pool=1,reason=,status=200,upstream=url": 1,
+        f"{of},pool=,reason=overloaded,status=503,upstream=": 1,
+        f"{of},pool=,reason=,status=200,upstream=": 1,
+        "class=,model=,pool=,reason=bad_key,status=401,upstream=": 1,
+        f"{other},pool=0,reason=upstream_failed,status=200,upstream=prod": 1,
     }
     assert found["failed_requests_total"] == {
         of: 1,
         "class=,model=": 0,
-        "class=interactive,model=other": 1,
+        other: 1,
     }
     assert found["moved_requests_total"] == {"why=first_token_timeout": 1}
     assert found["cached_answers_total"] == {"model=served": 1}

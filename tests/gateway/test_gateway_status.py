@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from tests.gateway.test_counters import GOOD, REFUSED, Parts, upstream
+from tests.security.certificates import certificate
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServerDownError, TpuflexError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.gateway.budgets import Budgets, MemoryCounts
@@ -22,7 +24,7 @@ from tpuflex.gateway.clients import Client
 from tpuflex.gateway.config import GatewayConfig, key_file, port_file
 from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
 from tpuflex.gateway.gateway_status import GatewayStatus, read_status, status_of, watch_status
-from tpuflex.settings.gateway import GatewaySettings
+from tpuflex.settings.gateway import GatewaySettings, TlsSettings
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SETTINGS = GatewaySettings.model_validate(
@@ -108,8 +110,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(status: int, body: bytes) -> Iterator[Server]:
+def answering(status: int, body: bytes, pem: Path | None = None) -> Iterator[Server]:
     server = Server(("127.0.0.1", 0), Handler)
+    if pem is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(pem)
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.status, server.body, server.keys = status, body, []
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -136,6 +142,26 @@ async def test_a_gateway_is_asked_with_its_key(tmp_path: Path) -> None:
         assert read_status(started(tmp_path, server.server_port), tmp_path) == said
 
     assert server.keys == ["Bearer the-key"]
+
+
+async def test_a_gateway_is_known_by_its_certificate(tmp_path: Path) -> None:
+    """Whoever signed it; another one gets no key."""
+    said = await sample()
+    for name in ("own", "other"):
+        (tmp_path / name).write_text("".join(certificate()))
+    tls = TlsSettings(certificate_file="own", key_file="own")
+    body = json.dumps(said.to_json()).encode()
+
+    def config(server: Server) -> GatewayConfig:
+        found = started(tmp_path, server.server_port)
+        return replace(found, settings=SETTINGS.model_copy(update={"tls": tls}))
+
+    with answering(200, body, tmp_path / "own") as server:
+        assert read_status(config(server), tmp_path) == said
+    with answering(200, body, tmp_path / "other") as server:
+        with pytest.raises(ApiError, match="another certificate"):
+            read_status(config(server), tmp_path)
+        assert server.keys == []
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,12 @@ class Counters(Collector):
     ) -> None:
         self._fleet, self._admission, self._classes = fleet, admission, tuple(classes)
         self._log, self._now = log, now
-        #: By model, class, upstream, status and reason.
-        self._requests = Counter[tuple[str, str, str, int, str]]()
+        #: By model, class, upstream, pool, status and reason.
+        self._requests = Counter[tuple[str, str, str, str, int, str]]()
         #: By model and class, those of them that this gateway or its upstreams have failed.
         self._failed = Counter[tuple[str, str]]()
         #: By model, class, upstream and pool.
-        self._first_tokens = defaultdict[tuple[str, str, str, int | None], _Histogram](
+        self._first_tokens = defaultdict[tuple[str, str, str, str], _Histogram](
             lambda: _Histogram(FIRST_TOKEN_EDGES)
         )
         #: By class.
@@ -104,16 +104,17 @@ class Counters(Collector):
         """Count a request that has ended."""
         model, request_class = outcome.model, outcome.request_class
         upstream, _ = _labels(outcome.upstream or "")
+        pool = "" if outcome.pool is None else str(outcome.pool)
         reason = outcome.reason or ""
-        self._requests[model, request_class, upstream, outcome.status, reason] += 1
+        self._requests[model, request_class, upstream, pool, outcome.status, reason] += 1
         # An answer that has begun has status 200, however it ends.
         failed = outcome.status >= 500 or (outcome.status == 200 and outcome.reason is not None)
         self._failed[model, request_class] += failed
         if request_class:
             self._waited[request_class].observe(outcome.waited_s)
         if outcome.first_token_s is not None and outcome.upstream is not None:
-            key = (model, request_class, upstream, outcome.pool)
-            self._first_tokens[key].observe(outcome.first_token_s)
+            histogram = self._first_tokens[model, request_class, upstream, pool]
+            histogram.observe(outcome.first_token_s)
             self._recent[outcome.upstream].append((self._now(), outcome.first_token_s))
         if outcome.moved is not None:
             self._moved[outcome.moved] += 1
@@ -135,7 +136,7 @@ class Counters(Collector):
         """How many requests have ended by class and by reason, which is empty for those that ended
         well."""
         found = defaultdict[str, Counter[str]](Counter)
-        for (_, request_class, _, _, reason), count in self._requests.items():
+        for (_, request_class, _, _, _, reason), count in self._requests.items():
             found[request_class][reason] += count
         return found
 
@@ -153,7 +154,7 @@ class Counters(Collector):
         requests = CounterMetricFamily(
             f"{PREFIX}requests",
             "Requests that have ended",
-            labels=("model", "class", "upstream", "status", "reason"),
+            labels=("model", "class", "upstream", "pool", "status", "reason"),
         )
         for key, count in self._requests.items():
             requests.add_metric([str(each) for each in key], count)
@@ -172,7 +173,7 @@ class Counters(Collector):
             labels=("model", "class", "upstream", "pool"),
         )
         for at, histogram in self._first_tokens.items():
-            histogram.add_to(first_tokens, [str(each) for each in at])
+            histogram.add_to(first_tokens, at)
         yield first_tokens
         waited = HistogramMetricFamily(
             f"{PREFIX}waited_seconds", "Seconds in the waiting room", labels=("class",)
