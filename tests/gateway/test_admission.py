@@ -132,6 +132,36 @@ def test_the_waiting_room_is_bounded() -> None:
     assert door.admission.waiting("interactive") == 0
 
 
+def test_the_successor_of_a_slice_that_drains_is_waited_for() -> None:
+    """For as long as for a place; then the reason is that it drains."""
+    old, new = upstream("old"), upstream("new")
+    old.draining, new.open = True, False
+    found, not_found = Door([old, new]), Door([old])
+    for door in (found, not_found):
+        door.ask("a")
+        assert not door.decided
+
+    new.open = True
+    found.admission.pump(1)
+    not_found.admission.expire(10)
+
+    assert found.lease("a").upstream is new
+    assert not_found.reason("a") is Reason.DRAINING
+
+
+def test_who_has_left_holds_up_nobody() -> None:
+    """Nor until the next one ends: who comes gets the place that is free."""
+    server = upstream(most=1)
+    door = Door([server])
+    door.ask("first")
+    door.ask("leaves")()
+    server.limit.value = 2
+
+    door.ask("comes")
+
+    assert door.placed == ["first", "comes"]
+
+
 def test_a_client_that_leaves_gives_up_its_seat() -> None:
     """The next one gets the place."""
     door = Door([upstream(most=1)])
@@ -150,7 +180,6 @@ def test_a_client_that_leaves_gives_up_its_seat() -> None:
     ("what", "reason"),
     [
         ({"open": False}, Reason.NO_UPSTREAM),
-        ({"draining": True}, Reason.DRAINING),
         ({"kv_use": 0.86}, Reason.KV_CACHE),
         ({"ends": 16.0, "rate": 10.0}, Reason.RUN_ENDS),
         ({"ends": 16.0}, Reason.RUN_ENDS),

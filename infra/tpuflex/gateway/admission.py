@@ -104,6 +104,7 @@ class _Seat:
     tried: Collection[Upstream] = field(compare=False)
     until: float = field(compare=False)
     decided: Decision | None = field(compare=False)
+    reason: Reason = field(compare=False)
 
 
 class RetryBudget:
@@ -169,18 +170,19 @@ class Admission:
             What takes it back while nothing is decided: the client has left.
         """
         rules = self._classes[want.request_class]
-        seats = self._seats.get(want.model)
+        seats = self._seats.setdefault(want.model, [])
+        while seats and seats[0].decided is None:
+            heapq.heappop(seats)
         # Those who wait go first, unless they are less urgent.
-        behind = seats is not None and seats[0].priority <= want.priority
+        behind = bool(seats) and seats[0].priority <= want.priority
         found = Refused(Reason.FULL) if behind else self._place(want, now, tried)
-        if isinstance(found, Lease) or found.reason is not Reason.FULL:
+        room = rules.wait > 0 and self.waiting(want.request_class) < rules.waiting
+        if isinstance(found, Lease) or found.reason not in _PASSING or not room:
             decided(found)
             return _nothing
-        if not rules.wait or self.waiting(want.request_class) >= rules.waiting:
-            decided(found)
-            return _nothing
-        seat = _Seat(want.priority, next(self._numbers), want, tried, now + rules.wait, decided)
-        heapq.heappush(self._seats.setdefault(want.model, []), seat)
+        number, until = next(self._numbers), now + rules.wait
+        seat = _Seat(want.priority, number, want, tried, until, decided, found.reason)
+        heapq.heappush(seats, seat)
         self._waiting[want.request_class] = self.waiting(want.request_class) + 1
         return lambda: self._leave(seat)
 
@@ -193,9 +195,10 @@ class Admission:
                 if seat.decided is None:
                     continue
                 found = self._place(seat.want, now, seat.tried)
-                if isinstance(found, Lease) or found.reason is not Reason.FULL:
+                if isinstance(found, Lease) or found.reason not in _PASSING:
                     self._decide(seat, found)
                     continue
+                seat.reason = found.reason
                 passed_over.append(seat)
                 # For one that moves there are fewer places than for those behind it.
                 if not seat.tried:
@@ -210,7 +213,8 @@ class Admission:
         for seats in tuple(self._seats.values()):
             for seat in tuple(seats):
                 if now >= seat.until:
-                    self._decide(seat, Refused(Reason.WAITED))
+                    full = seat.reason is Reason.FULL
+                    self._decide(seat, Refused(Reason.WAITED if full else seat.reason))
         self.pump(now)
 
     def _decide(self, seat: _Seat, found: Lease | Refused) -> None:
@@ -261,6 +265,8 @@ class Admission:
         return Lease(upstream, pool, want, self, number)
 
 
+#: What passes soon, so that it is waited for: while a slice drains, its successor is being found.
+_PASSING = frozenset({Reason.FULL, Reason.DRAINING})
 #: Of several reasons the one that passes soonest is said.
 _MOST_HOPEFUL = (
     Reason.FULL,
