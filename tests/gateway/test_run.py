@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -15,7 +16,10 @@ import aiohttp
 import pytest
 
 from tests.gateway.gateway_rig import ANSWER, HANDED_ON, MODEL, WHOLE, Scripted, pauses_after
+from tests.gateway.running_fleet import no_stack
 from tpuflex.files.trusted import read_private
+from tpuflex.gateway.config import key_file, read_file
+from tpuflex.gateway.gateway_status import read_status
 
 
 @asynccontextmanager
@@ -90,3 +94,45 @@ upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
         async with running(tmp_path, text) as process:
             assert str(port) in await line_with(process, "cannot be used")
             assert await process.wait() == 1
+
+
+async def test_what_it_does_is_seen(tmp_path: Path) -> None:
+    """In its access log, by `gateway status`, and in what Prometheus collects: a request that was
+    answered, and one without a key."""
+    upstream = Scripted()
+    async with upstream.serving() as port:
+        text = f"""\
+port: 0
+access_log: "-"
+upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
+"""
+        async with running(tmp_path, text) as process:
+            key = read_private(Path((await line_with(process, "Key: ")).removeprefix("Key: ")))
+            url = (await line_with(process, "Listening")).rpartition(" ")[2]
+            await line_with(process, "a is open")
+            body = {"model": MODEL, "messages": [{"role": "user", "content": "The secret."}]}
+            operator = read_private(key_file(tmp_path / "home", "operator")).strip()
+            async with aiohttp.ClientSession() as session:
+                for each, status in ((key.strip(), 200), ("no-key", 401)):
+                    headers = {"Authorization": f"Bearer {each}"}
+                    where = f"{url}/chat/completions"
+                    async with session.post(where, json=body, headers=headers) as response:
+                        assert response.status == status
+                headers = {"Authorization": f"Bearer {operator}"}
+                where = f"{url.removesuffix('/v1')}/metrics"
+                async with session.get(where, headers=headers) as response:
+                    metrics = await response.text()
+            config = read_file(tmp_path / "gateway.yaml", no_stack, {})
+            found = await asyncio.to_thread(read_status, config, tmp_path / "home")
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout is not None
+            log = (await process.stdout.read()).decode()
+
+    assert [each.name for each in found.upstreams] == ["a"]
+    assert {each.name: each.answered for each in found.classes if each.answered} == {
+        "interactive": 1
+    }
+    assert 'tpuflex_gateway_tokens_total{client="local",kind="generated"} 3.0' in metrics
+    assert [json.loads(line)["status"] for line in log.splitlines()] == [200, 401]
+    assert "secret" not in log
+    assert key.strip() not in log + metrics
