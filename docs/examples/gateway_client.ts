@@ -1,4 +1,4 @@
-// Streamed answers through a gateway, for Node 20 or later: npm install openai
+// Streamed answers through a gateway: npm install openai (for Node 20, openai@6)
 //
 // The gateway keeps its headers back until the first token, so what `maxRetries` repeats, after the
 // time that Retry-After says, is what has generated nothing. From the first token on nothing is
