@@ -28,7 +28,7 @@ from tpuflex.gateway.door import (
     request_id,
     unknown_key,
 )
-from tpuflex.gateway.relay import STALLED_S
+from tpuflex.gateway.handed_stream import STALLED_S
 
 if TYPE_CHECKING:
     from tpuflex.gateway.clients import Client, Clients

@@ -1,0 +1,163 @@
+"""A stream on its way to the client, from its first token to its end.
+
+What comes is handed on as it came, no faster than the client takes it. An answer that breaks off
+ends with an error, and without ``[DONE]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web
+
+from tpuflex.gateway.door import error_body
+from tpuflex.gateway.sse import TooLongError
+from tpuflex.gateway.upstream_answer import STRIKES, FailedError, end_stream
+
+if TYPE_CHECKING:
+    from tpuflex.gateway.passage import Passage
+    from tpuflex.gateway.sse import StreamedAnswer
+    from tpuflex.gateway.upstream import Upstream
+
+#: Seconds without an event after which a client gets a comment, so that nothing on its way takes
+#: the connection for dead.
+COMMENT_S = 15.0
+#: Seconds after which a client that takes nothing is cut off.
+STALLED_S = 60.0
+#: Seconds without anything after which an upstream is given up in the middle of an answer. Some
+#: parsers of tool calls keep back a call until it is whole.
+SILENT_S = 600.0
+#: Tokens from which on the pace of a stream says something.
+_PACED = 16
+
+_COMMENT = b": keep-alive\n\n"
+_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    # nginx would hold back events otherwise.
+    "X-Accel-Buffering": "no",
+}
+#: What a client gets whose answer breaks off.
+_BROKEN_OFF = b"data: %b\n\n" % error_body(
+    "The answer broke off: its server has failed.", "upstream_error", "upstream_failed"
+)
+
+
+class HandedStream:
+    """A stream that has begun.
+
+    Args:
+        passage: the request.
+        upstream: where it comes from.
+        response: what comes from there.
+        now: the clock, monotonic.
+    """
+
+    def __init__(
+        self,
+        passage: Passage,
+        upstream: Upstream,
+        response: aiohttp.ClientResponse,
+        now: Callable[[], float],
+    ) -> None:
+        self._passage, self._upstream, self._response = passage, upstream, response
+        self._now = now
+        self._client = web.StreamResponse(headers={**_HEADERS, "x-request-id": passage.id})
+        #: When something came from the upstream, and when the client got something.
+        self._heard = self._said = self._began = now()
+        #: Since when the client has not taken what it got; None while it has.
+        self._writing: float | None = self._began
+        self._silent = False
+        self._comments: set[asyncio.Task[None]] = set()
+
+    def tick(self, now: float) -> None:
+        """Look after it, once in a while: cheaper than timers that each event sets again."""
+        if self._writing is not None:
+            transport = self._passage.request.transport
+            if now - self._writing > STALLED_S and transport is not None:
+                transport.abort()
+        elif now - self._heard > SILENT_S:
+            self._silent = True
+            self._response.close()
+        elif now - self._said > COMMENT_S:
+            self._said = now
+            task = asyncio.ensure_future(self._comment())
+            self._comments.add(task)
+            task.add_done_callback(self._comments.discard)
+
+    async def _comment(self) -> None:
+        # Only whole events are written, so a comment never comes within one.
+        with suppress(ConnectionError):
+            await self._client.write(_COMMENT)
+
+    async def hand_on(
+        self, answer: StreamedAnswer, out: bytes, failed: Callable[[FailedError], None]
+    ) -> web.StreamResponse:
+        """Hand it on until it ends, or the client leaves. Nothing is raised.
+
+        Args:
+            answer: takes what comes.
+            out: what has come already.
+            failed: receives what the upstream did wrong.
+
+        Returns:
+            What the client got.
+        """
+        passage = self._passage
+        try:
+            rest = await self._pump(answer, out)
+            if rest is None:
+                return self._client
+            if isinstance(rest, FailedError):
+                passage.ended(200, "upstream_failed")
+                failed(rest)
+                rest = _BROKEN_OFF
+            elif answer.error is not None:
+                passage.ended(200, "upstream_error")
+                failed(FailedError("it has given up a request", strikes=1))
+                rest += answer.error if b'"error"' in answer.error else _BROKEN_OFF
+            else:
+                passage.ended(200)
+                self._tell_pace(answer)
+            self._writing = self._now()
+            with suppress(ConnectionError):
+                await self._client.write_eof(rest)
+        finally:
+            for comment in self._comments:
+                comment.cancel()
+            passage.usage, passage.generated = answer.usage, answer.events
+        if answer.done:
+            await end_stream(self._response)
+        return self._client
+
+    async def _pump(self, answer: StreamedAnswer, out: bytes) -> bytes | FailedError | None:
+        """Hand on all but the last of it, which is returned; or how it broke off; or None: the
+        client has left."""
+        try:
+            await self._client.prepare(self._passage.request)
+            while not answer.ended:
+                if out:
+                    self._writing = self._said = self._heard
+                    await self._client.write(out)
+                self._writing = None
+                data = await self._response.content.readany()
+                self._heard = self._now()
+                if not data:
+                    return FailedError("it ended in the middle of an answer", strikes=STRIKES)
+                out = answer.take(data)
+        except (aiohttp.ClientError, TooLongError) as error:
+            if self._writing is not None:
+                return None
+            why = "it fell silent" if self._silent else f"it broke off: {error!r}"
+            return FailedError(why, strikes=STRIKES)
+        return out
+
+    def _tell_pace(self, answer: StreamedAnswer) -> None:
+        """Tell the upstream how fast one of its streams was."""
+        usage, n = answer.usage, self._passage.ask.n
+        if usage is not None and usage.generated >= _PACED * n:
+            self._upstream.streamed(usage.generated // n - 1, self._heard - self._began)

@@ -1,0 +1,243 @@
+"""An upstream's answer: asked for, and judged before the client gets anything of it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web
+
+from tpuflex.gateway.connection import USED_BEFORE
+from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
+
+if TYPE_CHECKING:
+    from aiohttp.client import _RequestContextManager
+
+    from tpuflex.gateway.connection import Connection
+    from tpuflex.gateway.passage import Passage
+    from tpuflex.gateway.upstream import Upstream
+
+#: Requests in a row that fail at an upstream until it is suspected, where one may fail by itself.
+STRIKES = 2
+#: Bytes of an answer that is not streamed.
+_MOST_ANSWER = 64 * 1024 * 1024
+#: Bytes of a body above which it is not handed to a connection at once.
+_LONG_BODY = 512 * 1024
+#: How much longer than expected an answer may take that is not streamed.
+_PATIENCE = 4
+#: Seconds that an upstream may take to end a stream after `[DONE]`, for its connection to be used
+#: again.
+_END_S = 1.0
+
+
+class FailedError(Exception):
+    """An upstream did not answer as it should, and the client has nothing yet.
+
+    Attributes:
+        reason: why, for programs.
+        status: what the client gets if the request cannot move.
+        strikes: how much it says against the upstream: of :data:`STRIKES` in a row it is
+            suspected.
+        moves: whether another upstream may do better.
+        reconnects: whether a connection that was there before broke without a byte of an answer, as
+            one does that the upstream closed for want of use.
+        answer: the upstream's own answer, which the client gets if the request cannot move; None
+            for one of ours.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        reason: str = "upstream_failed",
+        *,
+        status: int = 502,
+        strikes: int,
+        moves: bool = True,
+        reconnects: bool = False,
+        answer: web.Response | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.status = status
+        self.strikes = strikes
+        self.moves = moves
+        self.reconnects = reconnects
+        self.answer = answer
+
+
+async def whole_answer(
+    passage: Passage, upstream: Upstream, connection: Connection
+) -> web.Response:
+    """Ask for an answer that is not streamed.
+
+    Raises:
+        FailedError: there is none.
+    """
+    limit = passage.rules.first_token.limit
+    expected = upstream.seconds_for(passage.want.tokens, limit)
+    try:
+        async with asyncio.timeout(_PATIENCE * expected):
+            async with _request(passage, connection) as response:
+                body = await _read(response)
+    except (aiohttp.ClientError, TooLongError) as error:
+        raise _failed(error) from error
+    except TimeoutError as error:
+        raise FailedError(
+            "The upstream has not answered in time.", "timeout", status=504, strikes=1
+        ) from error
+    _check(response, body, passage)
+    with suppress(ValueError, RecursionError):
+        passage.usage = Usage.of(json.loads(body))
+    passage.ended(200)
+    return web.Response(body=body, headers=_headers(response, passage))
+
+
+async def begun_stream(
+    passage: Passage, connection: Connection, answer: StreamedAnswer
+) -> tuple[aiohttp.ClientResponse, bytes]:
+    """Ask for a stream, and wait until something was generated.
+
+    Args:
+        passage: the request.
+        connection: the upstream that is asked.
+        answer: takes what comes.
+
+    Returns:
+        The stream, and what has come of it that is handed on.
+
+    Raises:
+        FailedError: nothing was generated, or not in time.
+    """
+    try:
+        async with asyncio.timeout(passage.rules.first_token.limit):
+            response = await _request(passage, connection)
+            try:
+                return response, await _until_begun(passage, response, answer)
+            except BaseException:
+                response.close()
+                raise
+    except (aiohttp.ClientError, TooLongError) as error:
+        raise _failed(error) from error
+    except TimeoutError as error:
+        raise FailedError(
+            "No first token has come in time.", "first_token_timeout", status=504, strikes=1
+        ) from error
+
+
+async def _until_begun(
+    passage: Passage, response: aiohttp.ClientResponse, answer: StreamedAnswer
+) -> bytes:
+    if response.status != 200:
+        _check(response, await _read(response), passage)
+    if response.content_type != "text/event-stream":
+        raise FailedError("The upstream's answer is no stream.", strikes=1)
+    held: list[bytes] = []
+    size = 0
+    while not (answer.begun or answer.done):
+        data = await response.content.readany()
+        size += len(data)
+        if size > MOST_BYTES:
+            raise TooLongError
+        held.append(answer.take(data))
+        if answer.error is not None:
+            raise FailedError("The upstream has given up.", strikes=1)
+        if not data:
+            raise FailedError("The upstream's answer is empty.", strikes=STRIKES)
+    return b"".join(held)
+
+
+def _request(passage: Passage, connection: Connection) -> _RequestContextManager:
+    ask, document = passage.ask, dict(passage.ask.document)
+    document["model"] = connection.upstream.model
+    if ask.stream:
+        options = document.get("stream_options") or {}
+        document["stream_options"] = {**options, "include_usage": True}
+    if connection.priority_scheduling:
+        document["priority"] = passage.want.priority
+    body = json.dumps(document, separators=(",", ":")).encode()
+    return connection.request(
+        "POST",
+        ask.path.removeprefix("/v1"),
+        # aiohttp has a file written piece by piece.
+        data=io.BytesIO(body) if len(body) > _LONG_BODY else body,
+        # vLLM takes it for its own name of the request, of which there may not be two.
+        headers={
+            "Content-Type": "application/json",
+            "X-Request-Id": f"{passage.id}-{secrets.token_hex(3)}",
+        },
+    )
+
+
+def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> None:
+    """Refuse an answer that has not what was asked for.
+
+    Raises:
+        FailedError: always, but for status 200.
+    """
+    status = response.status
+    if status == 200:
+        return
+    said = f"The upstream has answered with status {status}."
+    if status in (401, 403):
+        # It is the gateway's own key that is refused, and no client can mend that.
+        raise FailedError("The upstream refuses the gateway.", "upstream_key", strikes=STRIKES)
+    if 400 <= status < 500:
+        answer = web.Response(status=status, body=body, headers=_headers(response, passage))
+        # At 429 it is the gateway's own limit there.
+        raise FailedError(
+            said, "upstream_refused", status=status, strikes=0, moves=status == 429, answer=answer
+        )
+    raise FailedError(said, strikes=STRIKES if status == 503 else 1)
+
+
+def _headers(response: aiohttp.ClientResponse, passage: Passage) -> dict[str, str]:
+    """The headers of an answer that is handed on: nothing else of the upstream's is."""
+    headers = {
+        "Content-Type": response.headers.get("Content-Type", "application/json"),
+        "x-request-id": passage.id,
+    }
+    if (after := response.headers.get("Retry-After")) is not None:
+        headers["Retry-After"] = after
+    return headers
+
+
+def _failed(error: aiohttp.ClientError | TooLongError) -> FailedError:
+    if isinstance(error, TooLongError):
+        return FailedError("The upstream's answer is too long.", strikes=1)
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return FailedError("The upstream cannot be reached.", strikes=STRIKES)
+    return FailedError(
+        "The upstream broke off before it answered.",
+        strikes=STRIKES,
+        reconnects=USED_BEFORE.get()
+        and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError),
+    )
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """All of an answer.
+
+    Raises:
+        TooLongError: it is too long.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while data := await response.content.readany():
+        parts.append(data)
+        size += len(data)
+        if size > _MOST_ANSWER:
+            raise TooLongError
+    return b"".join(parts)
+
+
+async def end_stream(response: aiohttp.ClientResponse) -> None:
+    """Read the end of a stream, so that its connection can be used again."""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(_END_S):
+            while await response.content.readany():
+                pass
