@@ -32,11 +32,14 @@ LOCKS = {
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
     "requirements/recording.lock": ("--group", "recording"),
     "requirements/gateway-tools.lock": ("--group", "gateway-tools"),
+    "requirements/litellm.lock": ("--group", "litellm"),
+    "requirements/vllm-router.lock": ("--group", "vllm-router"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),
     "requirements/jax.lock": ("requirements/jax.in",),
 }
 ALONE = {
     FIRST,
+    "requirements/litellm.lock",
     "requirements/lowest.lock",
     "requirements/policy-pack.lock",
 }

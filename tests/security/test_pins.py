@@ -23,7 +23,7 @@ PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 #: Locks of tools that pin what they need to versions that tpuflex cannot have, and
 #: of the lowest versions that it can have (`make ranges`).
-OWN_ENVIRONMENT = {"lowest.lock", "policy-pack.lock"}
+OWN_ENVIRONMENT = {"litellm.lock", "lowest.lock", "policy-pack.lock"}
 #: What the jobs of a workflow may do beside reading the repository.
 MORE = {
     "deploy.yml": {"actions": "read", "id-token": "write"},
@@ -54,6 +54,7 @@ class TestLocks:
             "go.lock",
             "install.lock",
             "jax.lock",
+            "litellm.lock",
             "lowest.lock",
             "maintenance.lock",
             "policy-pack.lock",
@@ -61,6 +62,7 @@ class TestLocks:
             "release.lock",
             "run.lock",
             "site.lock",
+            "vllm-router.lock",
         }
 
     @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
