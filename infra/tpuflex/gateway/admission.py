@@ -238,6 +238,8 @@ class Admission:
             best: tuple[float, int, Upstream] | None = None
             for each in upstreams:
                 if each in tried:
+                    if each.draining:
+                        reasons[Reason.DRAINING] = None
                     continue
                 reason = each.refusal(want, limits, now)
                 if reason is not None:

@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import aiohttp
@@ -190,6 +191,8 @@ class UpstreamWatch:
         """It has failed: it is closed until it completes a request."""
         if self.upstream.open and not self._gone:
             self._close(why)
+            # It may drain, which is waited for: its guard, which is asked at once, says so or not.
+            self.upstream.draining |= self._guarded
             self._suspected.set()
 
     async def look(self) -> None:
@@ -198,6 +201,10 @@ class UpstreamWatch:
             await self._ask_how_full()
         elif not self._gone and not self._held:
             await self._admit()
+            if self._guarded and not self.upstream.open:
+                with suppress(TimeoutError, aiohttp.ClientError, OSError):
+                    await self._ask_the_guard()
+                self._say_whether_it_drains()
         self.asked.set()
 
     async def _admit(self) -> None:
