@@ -192,6 +192,33 @@ async def test_an_upstream_that_fails_once_may_have_met_a_bad_request() -> None:
             assert rig.upstreams.suspected == suspected
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        answers(200, "<html>Maintenance"),
+        answers(200, '{"error": {"message": "busy"}}'),
+        answers(200, '{"choices": [{"message"'),
+        answers(200, "compressed", **{"Content-Encoding": "gzip"}),
+    ],
+)
+async def test_what_is_no_completion_is_not_handed_on(script: Script) -> None:
+    """Whatever its status says: the request moves."""
+    async with gateway_before(Scripted([script]), Scripted()) as rig, rig.ask() as response:
+        assert response.status == 200
+        assert await response.json() == WHOLE
+
+    assert rig.outcomes[0].moved is not None
+
+
+async def test_a_count_of_each_event_is_not_asked_for() -> None:
+    """It is that of one choice of several, and would be taken for all."""
+    async with gateway_before(upstream := Scripted()) as rig:
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        await rig.streamed(stream_options=options)
+
+    assert upstream.asked[0].document["stream_options"] == {"include_usage": True}
+
+
 async def test_a_request_moves_once() -> None:
     """With two upstreams that fail, it fails; a third is not tried."""
     third = Scripted()

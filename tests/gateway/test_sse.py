@@ -55,6 +55,32 @@ def test_the_usage_is_for_those_who_ask() -> None:
     assert answer.usage == Usage(7, 3)
 
 
+def test_the_usage_is_found_behind_events_that_have_none() -> None:
+    """Servers that write null for it in every event, which come together."""
+    answer = StreamedAnswer(hand_on_usage=False)
+    piece = event(choices=[{"delta": {"content": "a"}}], usage=None)
+    answer.take(piece)
+
+    assert answer.take(piece + USAGE) == piece
+    assert answer.usage == Usage(7, 2)
+
+
+@pytest.mark.parametrize("tokens", [10**400, -1, 2.0, True, None])
+def test_a_usage_that_is_no_count_is_none(tokens: object) -> None:
+    document = {"usage": {"prompt_tokens": 7, "completion_tokens": tokens}}
+
+    assert Usage.of(document) is None
+
+
+def test_tokens_that_came_in_one_event_are_counted() -> None:
+    """A server whose reader is slow puts many into one; no token is shorter than a byte."""
+    answer = StreamedAnswer(hand_on_usage=False)
+    for text in ("a", "b", "c" * 1000, "d"):
+        answer.take(delta(content=text))
+
+    assert 1003 <= answer.most_tokens <= 1010
+
+
 @pytest.mark.parametrize(
     ("said", "begun"),
     [

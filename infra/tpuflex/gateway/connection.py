@@ -96,6 +96,8 @@ def open_session(fingerprint: str = "") -> aiohttp.ClientSession:
         headers={"Accept-Encoding": "identity", "User-Agent": "tpuflex-gateway"},
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+        # A small answer may be a very long one that is compressed: it is refused.
+        auto_decompress=False,
         trust_env=False,
     )
 

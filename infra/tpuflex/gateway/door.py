@@ -7,6 +7,7 @@ than were judged here.
 from __future__ import annotations
 
 import json
+import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,8 @@ _ONE = 1
 #: Tokens that vLLM and OpenAI generate for /v1/completions where nothing is said.
 _COMPLETION_TOKENS = 16
 _LONGEST_KEY = 512
+#: What no number of answers or tokens is above.
+_MOST = 1_000_000_000
 #: Reason where it is not certain where a request ends, or that it is one.
 BAD_FRAMING = "bad_framing"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -226,7 +229,7 @@ def check_bounds(ask: Ask, limits: RequestLimits) -> None:
 
 def _read_object(body: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(body.decode(), parse_constant=_no_number)
+        document = json.loads(body.decode(), parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):  # also what is no UTF-8, and numbers that are too long
         _refuse("The body is no JSON that can be read.")
     if not isinstance(document, dict):
@@ -236,6 +239,13 @@ def _read_object(body: bytes) -> dict[str, Any]:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def _is_text(document: Mapping[str, Any]) -> bool:
@@ -262,16 +272,17 @@ def _max_tokens(document: Mapping[str, Any], *, chat: bool) -> int | None:
     if not chat:
         found = _count(document, "max_tokens")
         return _COMPLETION_TOKENS if found is None else found
-    newer = _count(document, "max_completion_tokens")
-    return _count(document, "max_tokens") if newer is None else newer
+    newer, older = (_count(document, name) for name in ("max_completion_tokens", "max_tokens"))
+    # Which of both a server goes by is not known: vLLM takes the newer, older servers the other.
+    return max((each for each in (newer, older) if each is not None), default=None)
 
 
 def _count(document: Mapping[str, Any], name: str) -> int | None:
     value = document.get(name)
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        _refuse(f"`{name}` is no whole number of 0 or more.")
+    if type(value) is not int or not 0 <= value <= _MOST:
+        _refuse(f"`{name}` is no whole number from 0 to {_MOST}.")
     return value
 
 

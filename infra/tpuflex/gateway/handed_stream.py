@@ -130,6 +130,7 @@ class HandedStream:
             for comment in self._comments:
                 comment.cancel()
             passage.usage, passage.generated = answer.usage, answer.events
+            passage.received = answer.most_tokens
         if answer.done:
             await end_stream(self._response)
         return self._client
@@ -160,4 +161,6 @@ class HandedStream:
         """Tell the upstream how fast one of its streams was."""
         usage, n = answer.usage, self._passage.ask.n
         if usage is not None and usage.generated >= _PACED * n:
-            self._upstream.streamed(usage.generated // n - 1, self._heard - self._began)
+            # What parsers and stop sequences held back was generated before the first that came.
+            seconds = self._heard - self._began + (self._passage.first_token or 0.0)
+            self._upstream.streamed(usage.generated // n, seconds)

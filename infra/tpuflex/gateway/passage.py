@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Status, in logs, of a client that has left before its answer was whole, as nginx has it.
 _CLIENT_LEFT = 499
+#: Reasons of requests that an upstream has computed for a while, and perhaps whole.
+OUT_OF_TIME = ("first_token_timeout", "timeout")
 #: Tokens that a chat template adds to what is written in a prompt. OpenAI's harmony has most: 70.
 _TEMPLATE_TOKENS = 128
 
@@ -93,6 +95,7 @@ class Passage:
         first_token: seconds to the first token.
         usage: what it has used, as the upstream says.
         generated: events with something generated that have come.
+        received: tokens of theirs, at most.
         cached: whether the answer was given before.
         prices: micro-dollars for a token of the prompt, and for a generated one.
     """
@@ -114,18 +117,21 @@ class Passage:
     first_token: float | None = None
     usage: Usage | None = None
     generated: int | None = None
+    received: int | None = None
     cached: bool = False
     prices: tuple[float, float] = (0.0, 0.0)
 
     @property
     def used(self) -> Usage:
-        """What it has used, as far as is known; else no less than that."""
+        """What it has used, as the upstream says; else no less than that. What an upstream failed
+        to do is nothing, but for what it was not given time to do."""
         if self.usage is not None:
             return self.usage
-        if self.generated is not None:
-            return Usage(self.bound.prompt, self.generated)
-        if self.status == _CLIENT_LEFT:
-            return Usage(self.bound.prompt, 0 if self.ask.stream else self.bound.generated)
+        generated = self.bound.generated
+        if self.received is not None:
+            return Usage(self.bound.prompt, min(self.received, generated))
+        if self.status in (200, _CLIENT_LEFT) or self.reason in OUT_OF_TIME:
+            return Usage(self.bound.prompt, generated)
         return Usage(0, 0)
 
     @property

@@ -15,6 +15,8 @@ from typing import Any
 #: Bytes of one event, and of what comes before the first content. The longest real ones have the
 #: log probabilities of a whole prompt.
 MOST_BYTES = 8 * 1024 * 1024
+#: Tokens of a request: what an upstream says beyond that is no count.
+_MOST_TOKENS = 10**9
 #: A line ends with LF, CR or both; an event with an empty line
 #: (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
@@ -40,9 +42,11 @@ class Usage:
         if not isinstance(found, dict):
             return None
         prompt, generated = found.get("prompt_tokens"), found.get("completion_tokens", 0)
-        if not (isinstance(prompt, int) and isinstance(generated, int)):
+        if type(prompt) is not int or type(generated) is not int:
             return None
-        return cls(max(prompt, 0), max(generated, 0))
+        if not (0 <= prompt <= _MOST_TOKENS and 0 <= generated <= _MOST_TOKENS):
+            return None
+        return cls(prompt, generated)
 
 
 class StreamedAnswer:
@@ -66,6 +70,8 @@ class StreamedAnswer:
         self.error: bytes | None = None
         self.usage: Usage | None = None
         self.events = 0
+        self._bytes = 0
+        self._smallest = MOST_BYTES
         self._hand_on_usage = hand_on_usage
         self._rest = bytearray()
 
@@ -82,7 +88,7 @@ class StreamedAnswer:
             TooLongError: an event does not end.
         """
         if self.begun and not self._rest and not self.ended and _is_content(data):
-            self.events += data.count(b"\n\n")
+            self._count(data, data.count(b"\n\n"))
             return data
         return b"".join(each for each in self._cut(data) if self._is_handed_on(each))
 
@@ -102,7 +108,7 @@ class StreamedAnswer:
         if self.ended:
             return False
         if self.begun and not _may_matter(event):
-            self.events += 1
+            self._count(event, 1)
             return True
         name, data = _fields(event)
         if data == b"[DONE]":
@@ -110,7 +116,7 @@ class StreamedAnswer:
             return True
         try:
             document = json.loads(data) if data else None
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if name == b"error" or _is_error(document):
             self.error = event
@@ -122,8 +128,21 @@ class StreamedAnswer:
         if usage is not None and not choices and not self._hand_on_usage:
             return False
         self.begun = self.begun or _has_content(choices)
-        self.events += self.begun
+        if self.begun:
+            self._count(event, 1)
         return True
+
+    @property
+    def most_tokens(self) -> int:
+        """How many tokens have come, at most: one with each event, and one with each byte by which
+        events are longer than the shortest. A server that waits for its reader puts many into
+        one."""
+        return self.events + self._bytes - self.events * self._smallest if self.events else 0
+
+    def _count(self, data: bytes, events: int) -> None:
+        self.events += events
+        self._bytes += len(data)
+        self._smallest = min(self._smallest, len(data) // events)
 
 
 def _is_content(data: bytes) -> bool:
@@ -138,7 +157,7 @@ def _may_matter(event: bytes) -> bool:
     return (
         b"error" in event
         or b"[DONE]" in event
-        or (b'"usage"' in event and b'"usage":null' not in event)
+        or event.count(b'"usage"') > event.count(b'"usage":null')
     )
 
 

@@ -91,8 +91,13 @@ async def whole_answer(
             "The upstream has not answered in time.", "timeout", status=504, strikes=1
         ) from error
     _check(response, body, passage)
-    with suppress(ValueError, RecursionError):
-        passage.usage = Usage.of(json.loads(body))
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise FailedError("The upstream's answer is no JSON.", strikes=1) from error
+    if not (isinstance(document, dict) and document.get("choices")):
+        raise FailedError("The upstream's answer is no completion.", strikes=1)
+    passage.usage = Usage.of(document)
     passage.ended(200)
     return web.Response(body=body, headers=_headers(response, passage))
 
@@ -136,6 +141,7 @@ async def _until_begun(
         _check(response, await _read(response), passage)
     if response.content_type != "text/event-stream":
         raise FailedError("The upstream's answer is no stream.", strikes=1)
+    _check_encoding(response)
     held: list[bytes] = []
     size = 0
     while not (answer.begun or answer.done):
@@ -156,7 +162,10 @@ def _request(passage: Passage, connection: Connection) -> _RequestContextManager
     document["model"] = connection.upstream.model
     if ask.stream:
         options = document.get("stream_options") or {}
-        document["stream_options"] = {**options, "include_usage": True}
+        document["stream_options"] = {
+            **{key: value for key, value in options.items() if key != "continuous_usage_stats"},
+            "include_usage": True,
+        }
     if connection.priority_scheduling:
         document["priority"] = passage.want.priority
     body = json.dumps(document, separators=(",", ":")).encode()
@@ -195,6 +204,16 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
     raise FailedError(said, strikes=STRIKES if status == 503 else 1)
 
 
+def _check_encoding(response: aiohttp.ClientResponse) -> None:
+    """Refuse an answer that is compressed, which was not asked for.
+
+    Raises:
+        FailedError: it is.
+    """
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise FailedError("The upstream's answer is compressed.", strikes=1)
+
+
 def _headers(response: aiohttp.ClientResponse, passage: Passage) -> dict[str, str]:
     """The headers of an answer that is handed on: nothing else of the upstream's is."""
     headers = {
@@ -225,6 +244,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     Raises:
         TooLongError: it is too long.
     """
+    _check_encoding(response)
     parts: list[bytes] = []
     size = 0
     while data := await response.content.readany():

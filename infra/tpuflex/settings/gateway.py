@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -300,6 +301,13 @@ def gateway_findings(gateway: GatewaySettings, key: str) -> Iterator[Finding]:
     """What cannot be honoured together; ``key`` is the section's, empty for a file of its own."""
     at = f"{key}." if key else ""
     yield from _address_findings(gateway, at)
+    store = gateway.budgets
+    if store is not None and store.password_file is not None and _in_clear(store.url):
+        yield Finding(
+            f"{at}budgets.url",
+            f"its password would go over the network to {store.url} in clear",
+            "Write rediss://, or a private address.",
+        )
     for name, upstream in gateway.upstreams.items():
         yield from _upstream_findings(upstream, f"{at}upstreams.{name}")
     classes = gateway.all_classes
@@ -370,6 +378,12 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
                 yield Finding(f"{place}.{name}", "a stack has its own", "Remove it.")
         if upstream.priority_scheduling:
             yield Finding(f"{place}.priority_scheduling", "of a stack it is known", "Remove it.")
+    if upstream.url is not None and upstream.key_file is not None and _in_clear(upstream.url):
+        yield Finding(
+            f"{place}.url",
+            f"its key and all prompts would go over the network to {upstream.url} in clear",
+            "Write https://, or a private address.",
+        )
     prices = (upstream.usd_per_million_prompt, upstream.usd_per_million_generated)
     if (prices[0] is None) != (prices[1] is None):
         yield Finding(place, "it has one of its two prices", "Write both, or neither.")
@@ -380,6 +394,18 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
             f"least ({band.least}) is more than most ({band.most})",
             "Write no more than most.",
         )
+
+
+def _in_clear(url: str) -> bool:
+    """Whether what is sent to ``url`` goes without TLS to another place than a private address, as
+    slices without a certificate have it."""
+    parts = urlsplit(url)
+    if parts.scheme in ("https", "rediss"):
+        return False
+    try:
+        return not ipaddress.ip_address(parts.hostname or "").is_private
+    except ValueError:
+        return parts.hostname != "localhost"
 
 
 def _price_findings(gateway: GatewaySettings, place: str, at: str) -> Iterator[Finding]:
