@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.alerts import gateway_recording
 from tests.alerts.test_rules import RULES
 from tests.docs.blocks import ROOT
 from tpuflex.diagnosis.classes import CLASSES, UNKNOWN
@@ -17,7 +18,8 @@ PAGES = {page.stem for page in RUNBOOKS.glob("*.md")} - {"README"}
 
 def test_each_class_has_its_page_and_each_page_its_class() -> None:
     """None is missing, and none is of neither a class nor an alert."""
-    assert CLASSES.keys() | {rule.runbook for rule in RULES.values()} == PAGES
+    rules = (*RULES.values(), *gateway_recording.RULES.values())
+    assert CLASSES.keys() | {rule.runbook for rule in rules} == PAGES
     assert UNKNOWN.slug not in PAGES
 
 
