@@ -149,6 +149,25 @@ def test_the_successor_of_a_slice_that_drains_is_waited_for() -> None:
     assert not_found.reason("a") is Reason.DRAINING
 
 
+def test_a_request_that_met_the_drain_waits_for_the_successor() -> None:
+    """It was sent before the drain was known, and does not go there again."""
+    old, new = upstream("old"), upstream("new")
+    new.open = False
+    door = Door([old, new])
+    old.draining = True
+    door.ask("a", tried=(old,))
+    old.draining = False
+    door.admission.pump(1)
+    assert door.reason("a") is Reason.NO_UPSTREAM
+
+    old.draining = True
+    door.ask("b", tried=(old,))
+    new.open = True
+    door.admission.pump(2)
+
+    assert door.lease("b").upstream is new
+
+
 def test_who_has_left_holds_up_nobody() -> None:
     """Nor until the next one ends: who comes gets the place that is free."""
     server = upstream(most=1)

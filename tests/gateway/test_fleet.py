@@ -116,6 +116,47 @@ async def test_one_that_fails_is_closed_until_it_completes(tmp_path: Path) -> No
         await until(lambda: there.open)
 
 
+@pytest.mark.parametrize("answer", [COMPLETED, 500])
+async def test_one_that_is_doubted_is_open_as_long_as_it_makes_tokens(
+    tmp_path: Path, answer: str | int
+) -> None:
+    """One request may be to blame: others still get there while it is asked for a token, once for
+    all who doubt it."""
+    async with (
+        UpstreamServer().running() as server,
+        running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
+    ):
+        server.answers["/v1/completions"] = [answer]
+        there = running.one()
+        looks = [running.fleet.doubt(there) for _ in range(3)]
+        assert there.open
+        assert [await each for each in looks] == 3 * [answer == COMPLETED]
+        assert there.open == (answer == COMPLETED)
+        if not there.open:
+            await until(lambda: len(server.documents) == 3)  # it is asked again at once
+            assert running.lines[-1] == "a is closed: a completion was answered with 500."
+        else:
+            assert len(server.documents) == 2
+
+
+async def test_one_that_is_busy_is_not_doubted(tmp_path: Path) -> None:
+    """It was seen to make tokens, which a token for the gateway would have to wait for; seconds
+    later that says nothing any more."""
+    async with (
+        UpstreamServer().running() as server,
+        running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running,
+    ):
+        server.answers["/metrics"] = [metrics(tokens=7), metrics(tokens=9)]
+        for _ in range(2):
+            await running.clock.move(1)
+        await until(lambda: server.asked.count("/metrics") == 2 and running.clock.waiting == 1)
+        server.answers["/v1/completions"] = [500]
+        assert await running.fleet.doubt(running.one())
+        await running.clock.move(1)
+        running.clock.pass_by(5)
+        assert not await running.fleet.doubt(running.one())
+
+
 async def test_how_full_it_is(tmp_path: Path) -> None:
     """Each second it says so; the limit of requests in flight falls while some wait there."""
     async with UpstreamServer().running() as server:

@@ -20,7 +20,7 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.cli.typing import NOON, stack_file
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tests.gateway.running_fleet import running_fleet, until
-from tests.gateway.upstream_server import UpstreamServer
+from tests.gateway.upstream_server import COMPLETED, UpstreamServer
 from tests.reports import lines_to
 from tests.security.certificates import certificate
 from tpuflex.gateway.config import GatewayConfig
@@ -199,6 +199,28 @@ async def test_a_renewal(rig: Rig, tmp_path: Path) -> None:
             first.in_flight = 0
             await running.until(lambda: list(running.named()) == ["a/a-g2"])
             await running.until(lambda: connection.session.closed)
+
+
+async def test_a_slice_that_fails_may_drain(rig: Rig, tmp_path: Path) -> None:
+    """Which its guard says: those who would have it are told to wait for its successor until the
+    guard was asked; and what it still has may end, though it completes nothing new."""
+    stack = rig.stack("a")
+    open_, closed = (json.dumps({"in_flight": 0, "closed": each}) for each in (False, True))
+    async with (
+        serving(rig.request(stack)) as server,
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        there = running.one()
+        server.answers |= {"/v1/completions": [503, COMPLETED], "/tpuflex/requests": [open_]}
+        running.fleet.suspect(there, "it has answered with status 503")
+        assert (there.open, there.draining) == (False, True)
+        await until(lambda: not there.draining)
+        assert not there.open
+        await running.until(lambda: there.open)
+
+        server.answers |= {"/v1/completions": [503], "/tpuflex/requests": [closed]}
+        assert await running.fleet.doubt(there)
+        assert (there.open, there.draining) == (True, True)
 
 
 async def test_a_successor_takes_over_at_once(rig: Rig, tmp_path: Path) -> None:

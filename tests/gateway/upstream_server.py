@@ -16,7 +16,7 @@ COMPLETED = json.dumps(
 )
 
 
-def metrics(kv_use: float = 0.0, waiting: int = 0) -> str:
+def metrics(kv_use: float = 0.0, waiting: int = 0, tokens: int = 0) -> str:
     """What vLLM says, of two engines."""
     labels = '{engine="0",model_name="org/model"}'
     return (
@@ -24,6 +24,7 @@ def metrics(kv_use: float = 0.0, waiting: int = 0) -> str:
         f"vllm:num_requests_waiting{labels} {waiting - waiting // 2}.0\n"
         f"vllm:num_requests_waiting{labels.replace('0', '1')} {waiting // 2}.0\n"
         f'vllm:num_requests_waiting_by_reason{{reason="capacity"}} {waiting + 7}.0\n'
+        f"vllm:generation_tokens_total{labels} {tokens}.0\n"
         f"vllm:kv_cache_usage_perc{labels} 0.01\n"
         f"vllm:kv_cache_usage_perc{labels.replace('0', '1')} {kv_use}\n"
     )

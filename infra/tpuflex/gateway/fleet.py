@@ -114,6 +114,12 @@ class Fleet:
         if watch is not None:
             watch.suspect(why)
 
+    def doubt(self, upstream: Upstream) -> Awaitable[bool]:
+        """``upstream``, which has a request, has failed one that may be to blame itself: it is
+        asked for a token at once, and gets no more requests if it makes none. What is returned
+        says whether it does, and need not be waited for."""
+        return self._by_upstream[upstream].doubt()
+
     async def settled(self) -> None:
         """Wait until every upstream that is there has been asked once."""
         await self._settled.wait()

@@ -4,6 +4,7 @@ and asked each second how full it is."""
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -27,14 +28,18 @@ Document = TypeVar("Document", bound=BaseModel)
 AGAIN_S = 5.0
 #: Seconds from one look to the next, while it is open.
 LOOK_S = 1.0
-#: Seconds for a completion, which may wait for others there; and for what it says each second.
+#: Seconds for a completion, which may wait for others there; for one while it is doubted; and for
+#: what it says each second.
 _COMPLETION_WITHIN = aiohttp.ClientTimeout(total=30.0)
+_DOUBTED_WITHIN = aiohttp.ClientTimeout(total=10.0)
 _WITHIN = aiohttp.ClientTimeout(total=2.0)
+#: Seconds since it was seen to make tokens, within which it is not doubted.
+_MADE_TOKENS_S = 5.0
 #: Bytes of an answer that are read. vLLM 0.32 sends 60 KiB of metrics.
 _MOST_BYTES = 4 * 1024 * 1024
 
 _METRICS = re.compile(
-    rb"^vllm:(kv_cache_usage_perc|gpu_cache_usage_perc|num_requests_waiting)"
+    rb"^vllm:(kv_cache_usage_perc|gpu_cache_usage_perc|num_requests_waiting|generation_tokens_total)"
     rb"(?:\{[^\n]*\})? ([0-9.e+-]{1,30})$",
     re.MULTILINE,
 )
@@ -145,6 +150,9 @@ class UpstreamWatch:
         self.is_refused = False
         self._closed_by_guard = False
         self._has_metrics = True
+        #: How many tokens it had made, and when that was seen to change.
+        self._tokens, self._made_tokens = 0.0, -math.inf
+        self._doubt: asyncio.Task[bool] | None = None
         self._gone = False
         self._why = ""
         self._suspected = asyncio.Event()
@@ -164,6 +172,8 @@ class UpstreamWatch:
         finally:
             self.asked.set()
             self.upstream.open = False
+            if self._doubt is not None:
+                self._doubt.cancel()
             await self.connection.session.close()
 
     def gone(self, why: str) -> None:
@@ -194,6 +204,30 @@ class UpstreamWatch:
             # It may drain, which is waited for: its guard, which is asked at once, says so or not.
             self.upstream.draining |= self._guarded
             self._suspected.set()
+
+    def doubt(self) -> asyncio.Task[bool]:
+        """Something went wrong there, for which a request may be to blame: it stays open while it
+        is asked for a token, and is closed if it makes none. Returns whether it makes some; who
+        doubts it meanwhile gets the same answer."""
+        if self._doubt is None or self._doubt.done():
+            self._doubt = asyncio.create_task(self._makes_tokens())
+        return self._doubt
+
+    async def _makes_tokens(self) -> bool:
+        # One that drains refuses to be asked, and ends what it has.
+        if self.upstream.draining or self._now() - self._made_tokens < _MADE_TOKENS_S:
+            return True
+        try:
+            await self._complete(_DOUBTED_WITHIN)
+        except (_UnfitError, aiohttp.ClientError, OSError) as error:
+            if self._guarded:
+                with suppress(TimeoutError, aiohttp.ClientError, OSError):
+                    await self._ask_the_guard()
+            if self.upstream.draining:
+                return True
+            self.suspect(str(error) if isinstance(error, _UnfitError) else _words(error))
+            return False
+        return True
 
     async def look(self) -> None:
         """Ask it for a completion, if it is closed; else how full it is."""
@@ -231,7 +265,7 @@ class UpstreamWatch:
             self.upstream.open = True
             self._report(f"{self.upstream.name} is open: {self.upstream.model} has answered.")
 
-    async def _complete(self) -> None:
+    async def _complete(self, within: aiohttp.ClientTimeout = _COMPLETION_WITHIN) -> None:
         """Have it complete one token.
 
         Raises:
@@ -239,11 +273,11 @@ class UpstreamWatch:
             aiohttp.ClientError, TimeoutError: it does not answer.
         """
         ask = {"model": self.upstream.model, "max_tokens": 1, "temperature": 0}
-        code, body = await self._post("/completions", {**ask, "prompt": "Hello"})
+        code, body = await self._post("/completions", {**ask, "prompt": "Hello"}, within)
         # A model with a chat template completes text, too, unless its server has no such route.
         if code in (400, 404, 405, 501):
             chat = {**ask, "messages": [{"role": "user", "content": "Hello"}]}
-            code, body = await self._post("/chat/completions", chat)
+            code, body = await self._post("/chat/completions", chat, within)
         if code in (401, 403):
             raise _UnfitError("it refuses its key")
         if code != 200:
@@ -251,8 +285,10 @@ class UpstreamWatch:
         if _read(_Completed, body) is None:
             raise _UnfitError("a completion was answered without a token")
 
-    async def _post(self, path: str, document: dict[str, object]) -> tuple[int, bytes]:
-        asked = self.connection.request("POST", path, json=document, timeout=_COMPLETION_WITHIN)
+    async def _post(
+        self, path: str, document: dict[str, object], within: aiohttp.ClientTimeout
+    ) -> tuple[int, bytes]:
+        asked = self.connection.request("POST", path, json=document, timeout=within)
         async with asked as response:
             return response.status, await _body(response)
 
@@ -293,13 +329,17 @@ class UpstreamWatch:
             if response.status != 200:
                 return
             text = await _body(response)
-        kv_use, waiting = 0.0, 0.0
+        kv_use, waiting, tokens = 0.0, 0.0, 0.0
         for name, value in _METRICS.findall(text):
             number = _number(value)
             if name == b"num_requests_waiting":
                 waiting += number  # of several engines
+            elif name == b"generation_tokens_total":
+                tokens += number
             else:
                 kv_use = max(kv_use, number)
+        if tokens != self._tokens:
+            self._tokens, self._made_tokens = tokens, self._now()
         upstream = self.upstream
         upstream.kv_use, upstream.waiting = kv_use, int(waiting)
         if self._first_tokens is not None:
