@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tpuflex.gateway.admission import Admission, ClassRules, Lease, Refused, RetryBudget
 from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
 from tpuflex.gateway.in_flight import InFlightLimit
-from tpuflex.gateway.upstream import Reason, Upstream, Want
+from tpuflex.gateway.outcome import Reason
+from tpuflex.gateway.upstream import Upstream, Want
 
 LIMITS = FirstTokenLimits(slow=1.5, very_slow=2.0)
 CLASSES = {

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tpuflex.gateway.counters import Counters
 from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
 from tpuflex.gateway.in_flight import InFlightLimit
-from tpuflex.gateway.outcome import Outcome
+from tpuflex.gateway.outcome import Outcome, Reason
 from tpuflex.gateway.upstream import Upstream
 
 GOOD = Outcome(
@@ -38,7 +38,7 @@ REFUSED = replace(
     upstream=None,
     pool=None,
     status=503,
-    reason="overloaded",
+    reason=Reason.FULL,
     first_token_s=None,
     prompt_tokens=None,
     generated_tokens=None,
@@ -93,10 +93,12 @@ def test_how_requests_have_ended() -> None:
     """By status and reason; an upstream by its name in the configuration, whose nodes change every
     week; what is not known has no label's value."""
     counters = Parts().counters()
-    moved = replace(GOOD, moved="first_token_timeout", upstream="url", pool=1)
-    unknown = replace(REFUSED, client="", request_class="", model="", status=401, reason="bad_key")
+    moved = replace(GOOD, moved=Reason.TOO_LATE, upstream="url", pool=1)
+    unknown = replace(
+        REFUSED, client="", request_class="", model="", status=401, reason=Reason.CLIENT_LEFT
+    )
     cached = replace(REFUSED, status=200, reason=None, cached=True)
-    broken_off = replace(GOOD, model="other", reason="upstream_failed")
+    broken_off = replace(GOOD, model="other", reason=Reason.UPSTREAM_FAILED)
     for each in (GOOD, GOOD, moved, REFUSED, unknown, cached, broken_off):
         counters.ended(each)
     found = read(counters)
@@ -107,7 +109,7 @@ def test_how_requests_have_ended() -> None:
         f"{of},pool=1,reason=,status=200,upstream=url": 1,
         f"{of},pool=,reason=overloaded,status=503,upstream=": 1,
         f"{of},pool=,reason=,status=200,upstream=": 1,
-        "class=,model=,pool=,reason=bad_key,status=401,upstream=": 1,
+        "class=,model=,pool=,reason=invalid_api_key,status=401,upstream=": 1,
         f"{other},pool=0,reason=upstream_failed,status=200,upstream=prod": 1,
     }
     assert found["failed_requests_total"] == {

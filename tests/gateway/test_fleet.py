@@ -17,7 +17,8 @@ from tests.security.certificates import certificate
 from tests.security.strangers import needs_second_uid, start_as_stranger
 from tpuflex.gateway.connection import open_session
 from tpuflex.gateway.first_token import FirstTokenLimits
-from tpuflex.gateway.upstream import Reason, Want
+from tpuflex.gateway.outcome import Reason
+from tpuflex.gateway.upstream import Want
 
 LIMITS = FirstTokenLimits(1.5, 2.0)
 

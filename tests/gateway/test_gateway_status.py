@@ -24,6 +24,7 @@ from tpuflex.gateway.clients import Client
 from tpuflex.gateway.config import GatewayConfig, key_file, port_file
 from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
 from tpuflex.gateway.gateway_status import GatewayStatus, read_status, status_of, watch_status
+from tpuflex.gateway.outcome import Reason
 from tpuflex.settings.gateway import GatewaySettings, TlsSettings
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -49,7 +50,7 @@ async def sample() -> GatewayStatus:
         breaker.first_token(breaker.begin(0.0), 1.9)
     parts = Parts([slow, upstream("prod/prod-g6", open=True, draining=True), upstream("url")])
     counters = parts.counters()
-    refused = replace(REFUSED, request_class="", reason="invalid_api_key")
+    refused = replace(REFUSED, request_class="", reason=Reason.INVALID_KEY)
     for each in (GOOD, GOOD, REFUSED, refused):
         counters.ended(each)
     budgets = Budgets(MemoryCounts(), now=NOON.timestamp)

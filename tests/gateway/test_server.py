@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.gateway.gateway_rig import (
     gateway_before,
 )
 from tests.security.certificates import certificate
+from tpuflex.gateway.outcome import Reason
 from tpuflex.settings.gateway import GatewaySettings
 
 
@@ -131,3 +133,10 @@ async def test_a_long_prompt_is_handed_on() -> None:
             assert response.status == 200
 
     assert upstream.asked[0].document["prompt"] == long
+
+
+def test_the_guide_has_every_reason() -> None:
+    """A client that gets one finds there what it means."""
+    guide = Path(__file__, "../../../docs/how-to/gateway.md").resolve().read_text()
+    section = guide.partition("## Overload")[2].partition("\n## ")[0]
+    assert set(Reason) == set(re.findall(r"`([a-z_]+)`", section)) & set(Reason)

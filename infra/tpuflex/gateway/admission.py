@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from tpuflex.gateway.first_token import FirstTokenBreaker, FirstTokenLimits, Pace
-from tpuflex.gateway.upstream import Reason, Upstream, Want
+from tpuflex.gateway.outcome import Reason
+from tpuflex.gateway.upstream import Upstream, Want
 
 #: Requests that may move in any case, beside the share of all.
 _RETRY_RESERVE = 3.0

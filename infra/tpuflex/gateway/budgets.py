@@ -36,7 +36,7 @@ from redis.backoff import NoBackoff
 from tpuflex.errors import ApiError
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.door import RejectedError
-from tpuflex.gateway.upstream import Reason
+from tpuflex.gateway.outcome import Reason
 from tpuflex.stack.progress import silent
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Budgets:
             raise RejectedError(
                 503,
                 "What this key has used cannot be counted at present.",
-                "budgets_unreachable",
+                Reason.BUDGETS_UNREACHABLE,
                 kind="service_unavailable_error",
                 retry_after=random.uniform(1, 4),  # noqa: S311 - jitter
             ) from error

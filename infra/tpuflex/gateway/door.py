@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sampling import with_sampling
 from tpuflex.settings.gateway import RequestLimits, SamplingSettings
 
@@ -36,8 +37,6 @@ _COMPLETION_TOKENS = 16
 _LONGEST_KEY = 512
 #: What no number of answers or tokens is above.
 _MOST = 1_000_000_000
-#: Reason where it is not certain where a request ends, or that it is one.
-BAD_FRAMING = "bad_framing"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -55,7 +54,7 @@ class RejectedError(Exception):
         self,
         status: int,
         message: str,
-        reason: str,
+        reason: Reason,
         *,
         kind: str = "invalid_request_error",
         retry_after: float | None = None,
@@ -72,7 +71,7 @@ class RejectedError(Exception):
         return error_body(str(self), self.kind, self.reason)
 
 
-def error_body(message: str, kind: str, reason: str) -> bytes:
+def error_body(message: str, kind: str, reason: Reason) -> bytes:
     """An error in OpenAI's form."""
     error = {"message": message, "type": kind, "param": None, "code": reason}
     return json.dumps({"error": error}).encode()
@@ -128,7 +127,7 @@ def check_framing(method: str, version: tuple[int, int], transfer_encoding: str 
     plain = version in ((1, 0), (1, 1)) and transfer_encoding is None
     if method == "CONNECT" or not (chunked or plain):
         raise RejectedError(
-            501, "A request is one of HTTP/1.1, sent as it is or in chunks.", BAD_FRAMING
+            501, "A request is one of HTTP/1.1, sent as it is or in chunks.", Reason.BAD_FRAMING
         )
 
 
@@ -145,8 +144,8 @@ def check_path(method: str, path: str) -> None:
     if (method, path) in ALLOWED:
         return
     if any(path == each for _, each in ALLOWED):
-        raise RejectedError(405, f"{path} takes no {method}.", "method_not_allowed")
-    raise RejectedError(404, "There is no such path here.", "not_found")
+        raise RejectedError(405, f"{path} takes no {method}.", Reason.NO_METHOD)
+    raise RejectedError(404, "There is no such path here.", Reason.NO_PATH)
 
 
 def bearer_key(authorizations: Sequence[str]) -> bytes:
@@ -167,7 +166,7 @@ def unknown_key() -> RejectedError:
     return RejectedError(
         401,
         "No known API key was given: send it as `Authorization: Bearer KEY`.",
-        "invalid_api_key",
+        Reason.INVALID_KEY,
     )
 
 
@@ -287,4 +286,4 @@ def _count(document: Mapping[str, Any], name: str) -> int | None:
 
 
 def _refuse(message: str) -> NoReturn:
-    raise RejectedError(400, message, "invalid_request")
+    raise RejectedError(400, message, Reason.INVALID_REQUEST)

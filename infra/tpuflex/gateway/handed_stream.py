@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from tpuflex.gateway.door import error_body
+from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import TooLongError
 from tpuflex.gateway.upstream_answer import STRIKES, FailedError, end_stream
 
@@ -43,7 +44,7 @@ _HEADERS = {
 }
 #: What a client gets whose answer breaks off.
 _BROKEN_OFF = b"data: %b\n\n" % error_body(
-    "The answer broke off: its server has failed.", "upstream_error", "upstream_failed"
+    "The answer broke off: its server has failed.", "upstream_error", Reason.UPSTREAM_FAILED
 )
 
 
@@ -113,11 +114,11 @@ class HandedStream:
             if rest is None:
                 return self._client
             if isinstance(rest, FailedError):
-                passage.ended(200, "upstream_failed")
+                passage.ended(200, Reason.UPSTREAM_FAILED)
                 failed(rest)
                 rest = _BROKEN_OFF
             elif answer.error is not None:
-                passage.ended(200, "upstream_error")
+                passage.ended(200, Reason.UPSTREAM_ERROR)
                 failed(FailedError("it has given up a request", strikes=1))
                 rest += answer.error if b'"error"' in answer.error else _BROKEN_OFF
             else:

@@ -1,8 +1,45 @@
-"""How one request has ended, for the counters and the access log."""
+"""How one request has ended, for the client, the counters and the access log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a request was refused, or did not end well; docs/how-to/gateway.md has all of them."""
+
+    # What the door refuses.
+    INVALID_REQUEST = "invalid_request"
+    BAD_FRAMING = "bad_framing"
+    INVALID_KEY = "invalid_api_key"
+    NO_PATH = "not_found"
+    NO_METHOD = "method_not_allowed"
+    NO_MODEL = "model_not_found"
+    BODY_TOO_SLOW = "body_too_slow"
+    BODY_TOO_LONG = "body_too_long"
+    COMPRESSED = "compressed"
+    # What is beyond the limits of its client.
+    LIMIT = "client_limit"
+    BUDGETS_UNREACHABLE = "budgets_unreachable"
+    # What no upstream can take.
+    NO_UPSTREAM = "no_upstream"
+    DRAINING = "draining"
+    RUN_ENDS = "run_ends"
+    KV_CACHE = "kv_cache"
+    SLOW = "first_token"
+    FULL = "overloaded"
+    WAITED = "waited"
+    # What an upstream did not do.
+    UPSTREAM_FAILED = "upstream_failed"
+    UPSTREAM_ERROR = "upstream_error"
+    UPSTREAM_KEY = "upstream_key"
+    UPSTREAM_REFUSED = "upstream_refused"
+    TOO_LATE = "first_token_timeout"
+    TIMEOUT = "timeout"
+    # What had no other end.
+    CLIENT_LEFT = "client_left"
+    FAILED = "failed"
 
 
 # Not frozen, which takes five times as long to make; there is one for each request.
@@ -37,9 +74,9 @@ class Outcome:
     upstream: str | None
     pool: int | None
     status: int
-    reason: str | None
+    reason: Reason | None
     streamed: bool
-    moved: str | None
+    moved: Reason | None
     waited_s: float
     first_token_s: float | None
     seconds: float

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.gateway.outcome import Outcome
+from tpuflex.gateway.outcome import Outcome, Reason
 from tpuflex.gateway.sse import Usage
 from tpuflex.gateway.upstream import Want
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Status, in logs, of a client that has left before its answer was whole, as nginx has it.
 _CLIENT_LEFT = 499
 #: Reasons of requests that an upstream has computed for a while, and perhaps whole.
-OUT_OF_TIME = ("first_token_timeout", "timeout")
+OUT_OF_TIME = (Reason.TOO_LATE, Reason.TIMEOUT)
 #: Tokens that a chat template adds to what is written in a prompt. OpenAI's harmony has most: 70.
 _TEMPLATE_TOKENS = 128
 
@@ -111,8 +111,8 @@ class Passage:
     upstream: Upstream | None = None
     pool: int | None = None
     status: int = _CLIENT_LEFT
-    reason: str | None = "client_left"
-    moved: str | None = None
+    reason: Reason | None = Reason.CLIENT_LEFT
+    moved: Reason | None = None
     waited: float = 0.0
     first_token: float | None = None
     usage: Usage | None = None
@@ -140,7 +140,7 @@ class Passage:
         prompt, generated = self.prices
         return math.ceil(self.used.prompt * prompt + self.used.generated * generated)
 
-    def ended(self, status: int, reason: str | None = None) -> None:
+    def ended(self, status: int, reason: Reason | None = None) -> None:
         """It has ended so."""
         self.status, self.reason = status, reason
 

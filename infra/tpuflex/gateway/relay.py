@@ -21,10 +21,10 @@ from tpuflex.gateway.admission import Admission, Lease, Refused, RetryBudget
 from tpuflex.gateway.answer_cache import AnswerCache, CachedAnswer, cache_key
 from tpuflex.gateway.door import Ask, RejectedError, check_bounds
 from tpuflex.gateway.handed_stream import HandedStream
-from tpuflex.gateway.outcome import Outcome
+from tpuflex.gateway.outcome import Outcome, Reason
 from tpuflex.gateway.passage import Bound, Passage
 from tpuflex.gateway.sse import StreamedAnswer
-from tpuflex.gateway.upstream import Reason, Want
+from tpuflex.gateway.upstream import Want
 from tpuflex.gateway.upstream_answer import STRIKES, FailedError, begun_stream, whole_answer
 from tpuflex.settings.gateway import SamplingSettings
 

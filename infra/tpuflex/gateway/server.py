@@ -18,7 +18,6 @@ from aiohttp.http import HttpProcessingError
 
 from tpuflex.errors import TpuflexError
 from tpuflex.gateway.door import (
-    BAD_FRAMING,
     COMPLETIONS,
     RejectedError,
     bearer_key,
@@ -29,6 +28,7 @@ from tpuflex.gateway.door import (
     unknown_key,
 )
 from tpuflex.gateway.handed_stream import STALLED_S
+from tpuflex.gateway.outcome import Reason
 
 if TYPE_CHECKING:
     from tpuflex.gateway.clients import Client, Clients
@@ -52,7 +52,7 @@ _WORTH_A_WAIT_S = 120
 #: Connections that wait to be accepted.
 _BACKLOG = 1024
 
-_TOO_LONG = RejectedError(413, "The body is longer than it may be.", "body_too_long")
+_TOO_LONG = RejectedError(413, "The body is longer than it may be.", Reason.BODY_TOO_LONG)
 
 
 class Gateway:
@@ -95,7 +95,7 @@ class Gateway:
             answer = self._get(request, path)
         except RejectedError as rejected:
             answer = _rejection(rejected)
-            if rejected.reason == BAD_FRAMING:
+            if rejected.reason is Reason.BAD_FRAMING:
                 answer.force_close()
         answer.headers["x-request-id"] = identifier
         return answer
@@ -109,7 +109,7 @@ class Gateway:
             ask = read_ask(path, await self._body(request))
             if ask.model not in self._models(client):
                 raise RejectedError(
-                    404, f"There is no model {ask.model!r} for this key.", "model_not_found"
+                    404, f"There is no model {ask.model!r} for this key.", Reason.NO_MODEL
                 )
         except RejectedError as rejected:
             self._relay.rejected(rejected, identifier, client, began)
@@ -154,7 +154,7 @@ class Gateway:
     async def _body(self, request: web.BaseRequest) -> bytes:
         most = self._settings.requests.body_bytes
         if request.headers.get("Content-Encoding", "identity") != "identity":
-            raise RejectedError(415, "The body is compressed: send it as it is.", "compressed")
+            raise RejectedError(415, "The body is compressed: send it as it is.", Reason.COMPRESSED)
         if (request.content_length or 0) > most:
             raise _TOO_LONG
         if request.headers.get("Expect", "").lower() == "100-continue":
@@ -172,9 +172,11 @@ class Gateway:
                         raise _TOO_LONG
                 return bytes(body)
         except TimeoutError as error:
-            raise RejectedError(408, "The body has not come in time.", "body_too_slow") from error
+            raise RejectedError(
+                408, "The body has not come in time.", Reason.BODY_TOO_SLOW
+            ) from error
         except (web.RequestPayloadError, HttpProcessingError) as error:
-            raise RejectedError(400, "The body cannot be read.", "invalid_request") from error
+            raise RejectedError(400, "The body cannot be read.", Reason.INVALID_REQUEST) from error
 
 
 def _key(request: web.BaseRequest) -> bytes:
@@ -214,11 +216,13 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         del message
         if status == 400:
-            rejected = RejectedError(400, "This is no HTTP, or its head is too long.", BAD_FRAMING)
+            rejected = RejectedError(
+                400, "This is no HTTP, or its head is too long.", Reason.BAD_FRAMING
+            )
         else:
             self.log_exception("A request has failed", exc_info=exc)
             rejected = RejectedError(
-                status, "The gateway has failed.", "failed", kind="server_error"
+                status, "The gateway has failed.", Reason.FAILED, kind="server_error"
             )
         if request.writer.output_size > 0:
             raise ConnectionError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tpuflex.gateway.first_token import FirstTokenBreaker, FirstTokenLimits, Pace
 from tpuflex.gateway.in_flight import InFlightLimit
+from tpuflex.gateway.outcome import Reason
 
 #: Tokens a second of one stream, before one was seen: as of a large model under load.
 UNSEEN_RATE = 10.0
@@ -14,19 +14,6 @@ UNSEEN_RATE = 10.0
 _WEIGHT = 0.1
 #: Seconds before the end of a run in which an answer has to be there.
 _MARGIN_S = 5.0
-
-
-class Reason(StrEnum):
-    """Why a request is refused, or an upstream does not get it."""
-
-    NO_UPSTREAM = "no_upstream"
-    DRAINING = "draining"
-    RUN_ENDS = "run_ends"
-    KV_CACHE = "kv_cache"
-    SLOW = "first_token"
-    FULL = "overloaded"
-    WAITED = "waited"
-    LIMIT = "client_limit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from tpuflex.gateway.connection import USED_BEFORE
+from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class FailedError(Exception):
     def __init__(
         self,
         message: str,
-        reason: str = "upstream_failed",
+        reason: Reason = Reason.UPSTREAM_FAILED,
         *,
         status: int = 502,
         strikes: int,
@@ -88,7 +89,7 @@ async def whole_answer(
         raise _failed(error) from error
     except TimeoutError as error:
         raise FailedError(
-            "The upstream has not answered in time.", "timeout", status=504, strikes=1
+            "The upstream has not answered in time.", Reason.TIMEOUT, status=504, strikes=1
         ) from error
     _check(response, body, passage)
     try:
@@ -130,7 +131,7 @@ async def begun_stream(
         raise _failed(error) from error
     except TimeoutError as error:
         raise FailedError(
-            "No first token has come in time.", "first_token_timeout", status=504, strikes=1
+            "No first token has come in time.", Reason.TOO_LATE, status=504, strikes=1
         ) from error
 
 
@@ -194,12 +195,17 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
     said = f"The upstream has answered with status {status}."
     if status in (401, 403):
         # It is the gateway's own key that is refused, and no client can mend that.
-        raise FailedError("The upstream refuses the gateway.", "upstream_key", strikes=STRIKES)
+        raise FailedError("The upstream refuses the gateway.", Reason.UPSTREAM_KEY, strikes=STRIKES)
     if 400 <= status < 500:
         answer = web.Response(status=status, body=body, headers=_headers(response, passage))
         # At 429 it is the gateway's own limit there.
         raise FailedError(
-            said, "upstream_refused", status=status, strikes=0, moves=status == 429, answer=answer
+            said,
+            Reason.UPSTREAM_REFUSED,
+            status=status,
+            strikes=0,
+            moves=status == 429,
+            answer=answer,
         )
     raise FailedError(said, strikes=STRIKES if status == 503 else 1)
 
