@@ -133,6 +133,51 @@ def test_the_waiting_room_is_bounded() -> None:
     assert door.admission.waiting("interactive") == 0
 
 
+def of(client: str, want: Want = WANT) -> Want:
+    return replace(want, client=client)
+
+
+def test_each_client_has_its_turn() -> None:
+    """However many of its requests wait, and whenever another comes; those that left or have had
+    their place cost it none."""
+    door = Door([upstream(most=1)])
+    door.ask("first")
+    for name in ("a1", "a2", "a3", "a4"):
+        door.ask(name, of("a", BATCH))
+    door.ask("a5", of("a", BATCH))()
+    door.ask("b1", of("b", BATCH))
+    order = ["first"]
+    for _ in range(2):
+        door.end(order[-1])
+        order.append(door.placed[-1])
+    for name in ("c1", "c2", "b2"):
+        door.ask(name, of(name[0], BATCH))
+    while len(order) < 9:
+        door.end(order[-1])
+        order.append(door.placed[-1])
+
+    assert order == ["first", "a1", "b1", "c1", "a2", "c2", "b2", "a3", "a4"]
+
+
+def test_a_full_waiting_room_has_room_for_a_client_with_fewer_seats() -> None:
+    """Who has most gives up its youngest; a client alone may have all of them."""
+    door = Door([upstream(most=1)])
+    door.ask("first")
+
+    for name in ("a1", "a2", "a3", "a4"):
+        door.ask(name, of("a"))
+    assert list(door.decided) == ["first", "a4"]
+    door.ask("b1", of("b"))
+    assert door.reason("a3") is Reason.FULL
+    door.ask("b2", of("b"))
+    assert door.reason("b2") is Reason.FULL
+    door.ask("c1", of("c"))
+    assert door.reason("a2") is Reason.FULL
+    door.ask("d1", of("d"))
+    assert door.reason("d1") is Reason.FULL
+    assert door.admission.waiting("interactive") == 3
+
+
 def test_the_successor_of_a_slice_that_drains_is_waited_for() -> None:
     """For as long as for a place; then the reason is that it drains."""
     old, new = upstream("old"), upstream("new")
@@ -304,7 +349,8 @@ def test_every_request_is_decided_once_and_no_place_is_lost(
     for number, (step, which) in enumerate(steps):
         name = f"{number}"
         if step in ("ask", "batch"):
-            waiting[name] = door.ask(name, BATCH if step == "batch" else WANT)
+            client = of(f"{which % 3}", BATCH if step == "batch" else WANT)
+            waiting[name] = door.ask(name, client)
         elif step == "end" and (open_ := [each for each in door.placed if each not in ended]):
             ended.add(open_[which % len(open_)])
             door.end(open_[which % len(open_)])

@@ -110,15 +110,20 @@ def test_one_late_probe_keeps_it_open_twice_as_long() -> None:
 
 
 def test_a_client_that_leaves_gives_its_probe_back() -> None:
-    """Unless its first token was late already, which is an answer."""
-    breaker = opened()
+    """However late it is, or one client could keep it open; and so many probes as before begin. One
+    that the upstream fails late is an answer."""
+    breaker, now = opened(), OPEN_S
 
-    for number in [breaker.begin(OPEN_S) for _ in range(PROBES)]:
-        breaker.gone(number, OPEN_S + 1)
-    assert breaker.pace(OPEN_S + 1) is Pace.NORMAL
-    for number in [breaker.begin(OPEN_S + 1) for _ in range(PROBES)]:
-        breaker.gone(number, OPEN_S + 4)
-    assert breaker.pace(OPEN_S + 4) is Pace.VERY_SLOW
+    for seconds in (1, 4):
+        for number in [breaker.begin(now) for _ in range(PROBES)]:
+            assert not breaker.gone(number, now + seconds, left=True)
+        now += seconds
+    assert breaker.pace(now) is Pace.NORMAL
+    probes = [breaker.begin(now) for _ in range(PROBES)]
+    assert breaker.pace(now) is Pace.VERY_SLOW
+    for number in probes:
+        assert breaker.gone(number, now + 4)
+    assert breaker.pace(now + 4) is Pace.VERY_SLOW
 
 
 def test_requests_that_have_no_other_way_judge_it_without_probes() -> None:

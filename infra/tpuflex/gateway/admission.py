@@ -79,12 +79,17 @@ class Lease:
         """The answer comes as a whole, so that nothing is seen of its first token."""
         self._breaker.forget(self._number)
 
-    def end(self, now: float) -> None:
-        """The request has ended, in whichever way. A second time this does nothing."""
+    def end(self, now: float, *, left: bool = False) -> None:
+        """The request has ended, in whichever way. A second time this does nothing.
+
+        Args:
+            now: the time.
+            left: whether its client has left, if it had no first token.
+        """
         if self._ended:
             return
         self._ended = True
-        if not self._first and self._breaker.gone(self._number, now):
+        if not self._first and self._breaker.gone(self._number, now, left=left):
             self.upstream.limit.first_token(now, late=True)
         self.upstream.in_flight -= 1
         self._admission.pump(now)
@@ -100,6 +105,7 @@ Decision = Callable[[Lease | Refused], None]
 @dataclass(order=True, slots=True)
 class _Seat:
     priority: int
+    turn: int
     number: int
     want: Want = field(compare=False)
     tried: Collection[Upstream] = field(compare=False)
@@ -149,17 +155,22 @@ class Admission:
         self._pools = pools
         #: By model, those who wait, the first at the top; without a decision, one that has left.
         self._seats: dict[str, list[_Seat]] = {}
-        self._waiting: dict[str, int] = {}
+        #: By class and client, those who wait, the youngest at the end.
+        self._waiting: dict[str, dict[str, dict[int, _Seat]]] = {name: {} for name in classes}
+        #: By model and priority, the turn that is on, and the clients that have had it.
+        self._turns: dict[tuple[str, int], tuple[int, frozenset[str]]] = {}
         self._numbers = count()
 
     def waiting(self, request_class: str) -> int:
         """How many requests of a class wait."""
-        return self._waiting.get(request_class, 0)
+        return sum(map(len, self._waiting[request_class].values()))
 
     def ask(
         self, want: Want, now: float, decided: Decision, tried: Collection[Upstream] = ()
     ) -> Callable[[], None]:
-        """Find a place for a request.
+        """Find a place for a request, or a seat in the waiting room. Of one priority each client
+        has its turn, however many requests of its wait. Where the room is full, the youngest of the
+        client with most seats is refused for one with fewer.
 
         Args:
             want: the request.
@@ -177,14 +188,15 @@ class Admission:
         # Those who wait go first, unless they are less urgent.
         behind = bool(seats) and seats[0].priority <= want.priority
         found = Refused(Reason.FULL) if behind else self._place(want, now, tried)
-        room = rules.wait > 0 and self.waiting(want.request_class) < rules.waiting
-        if isinstance(found, Lease) or found.reason not in _PASSING or not room:
+        if isinstance(found, Lease) or found.reason not in _PASSING or not self._make_room(want):
             decided(found)
             return _nothing
         number, until = next(self._numbers), now + rules.wait
-        seat = _Seat(want.priority, number, want, tried, until, decided, found.reason)
+        own = self._waiting[want.request_class].setdefault(want.client, {})
+        turn = self._next_turn(want, own)
+        seat = _Seat(want.priority, turn, number, want, tried, until, decided, found.reason)
+        own[number] = seat
         heapq.heappush(seats, seat)
-        self._waiting[want.request_class] = self.waiting(want.request_class) + 1
         return lambda: self._leave(seat)
 
     def pump(self, now: float) -> None:
@@ -197,6 +209,7 @@ class Admission:
                     continue
                 found = self._place(seat.want, now, seat.tried)
                 if isinstance(found, Lease) or found.reason not in _PASSING:
+                    self._have_turn(seat)
                     self._decide(seat, found)
                     continue
                 seat.reason = found.reason
@@ -227,7 +240,37 @@ class Admission:
     def _leave(self, seat: _Seat) -> None:
         if seat.decided is not None:
             seat.decided = None
-            self._waiting[seat.want.request_class] -= 1
+            clients = self._waiting[seat.want.request_class]
+            del clients[seat.want.client][seat.number]
+            if not clients[seat.want.client]:
+                del clients[seat.want.client]
+
+    def _next_turn(self, want: Want, own: dict[int, _Seat]) -> int:
+        """The turn of the request behind ``own``, the seats that its client has."""
+        turn, had = self._turns.get((want.model, want.priority), (0, _NOBODY))
+        for seat in reversed(own.values()):
+            if seat.want.model == want.model:
+                return max(turn, seat.turn + 1)
+        return turn + (want.client in had)
+
+    def _have_turn(self, seat: _Seat) -> None:
+        key = seat.want.model, seat.priority
+        turn, had = self._turns.get(key, (0, _NOBODY))
+        if seat.turn > turn:
+            turn, had = seat.turn, _NOBODY
+        if seat.turn == turn:
+            self._turns[key] = turn, had | {seat.want.client}
+
+    def _make_room(self, want: Want) -> bool:
+        """Whether a request may wait, if need be in another's seat."""
+        rules, clients = self._classes[want.request_class], self._waiting[want.request_class]
+        if rules.wait <= 0 or self.waiting(want.request_class) < rules.waiting:
+            return rules.wait > 0
+        most = max(clients.values(), key=len, default={})
+        if len(most) <= len(clients.get(want.client, ())) + 1:
+            return False
+        self._decide(most[next(reversed(most))], Refused(Reason.FULL))
+        return True
 
     def _place(self, want: Want, now: float, tried: Collection[Upstream]) -> Lease | Refused:
         """A place in the first pool that has one: with an upstream that is in time, before one that
@@ -279,6 +322,9 @@ _MOST_HOPEFUL = (
     Reason.DRAINING,
     Reason.NO_UPSTREAM,
 )
+
+
+_NOBODY = frozenset[str]()
 
 
 def _nothing() -> None:

@@ -120,13 +120,15 @@ class FirstTokenBreaker:
             self._move_on(now)
         return seconds
 
-    def gone(self, number: int, now: float) -> bool:
+    def gone(self, number: int, now: float, *, left: bool = False) -> bool:
         """It has ended without a first token. That counts as a late one if it has waited so long,
-        which is returned; else it says nothing: the client left, or the upstream failed at once."""
+        which is returned; else it says nothing: the client left, or the upstream failed at once.
+        Nor does a probe whose client has ``left``: one that leaves each time would keep the breaker
+        open for all others."""
         began = self._pending.get(number)
         if began is None:
             return False
-        if now - began > self.limits.slow:
+        if now - began > self.limits.slow and not (left and number in self._probes):
             self.first_token(number, now)
             return True
         self.forget(number)

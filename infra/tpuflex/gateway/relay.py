@@ -121,7 +121,7 @@ class Relay:
             self.rejected(rejected, request_id, client, began)
             raise
         bound = self._bound(ask)
-        want = Want(ask.model, name, rules.priority, bound.sequence)
+        want = Want(ask.model, name, rules.priority, bound.sequence, client.name)
         passage = Passage(request_id, client, ask, want, rules, bound, request, began)
         self._retries.request()
         self.under_way += 1
@@ -213,7 +213,7 @@ class Relay:
                     return self._give_up(passage, failure)
                 lease = other
         finally:
-            lease.end(self._now())
+            lease.end(self._now(), left=True)
 
     async def _place(self, passage: Passage, tried: tuple[Upstream, ...] = ()) -> Lease | Refused:
         """A place at an upstream, perhaps after a wait."""

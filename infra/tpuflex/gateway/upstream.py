@@ -25,12 +25,14 @@ class Want:
         request_class: name of its class.
         priority: of its class; lower goes first.
         tokens: most tokens that it generates, of one answer.
+        client: who asks.
     """
 
     model: str
     request_class: str
     priority: int
     tokens: int
+    client: str = ""
 
 
 @dataclass(slots=True, eq=False)
