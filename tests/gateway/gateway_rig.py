@@ -27,7 +27,7 @@ from tpuflex.gateway.upstream import Upstream
 from tpuflex.settings.gateway import ClientLimits, ClientSettings, GatewaySettings
 
 MODEL = "served"
-KEY, OPERATOR_KEY = "a-client's-key", "the-operator's-key"
+KEY, OTHER_KEY, OPERATOR_KEY = "a-client's-key", "another-client's-key", "the-operator's-key"
 DONE = b"data: [DONE]\n\n"
 
 
@@ -199,7 +199,9 @@ class Upstreams:
 
     connections: dict[Upstream, Connection] = field(default_factory=dict)
     suspected: list[str] = field(default_factory=list)
-    closes: bool = False
+    doubted: list[str] = field(default_factory=list)
+    #: Whether those that are doubted make tokens.
+    make_tokens: bool = True
 
     def pools(self, model: str) -> Iterable[Collection[Upstream]]:
         return [[each] for each in self.connections] if model == MODEL else []
@@ -220,8 +222,12 @@ class Upstreams:
     def suspect(self, upstream: Upstream, why: str) -> None:
         del why
         self.suspected.append(upstream.name)
-        if self.closes:
-            upstream.open = False
+
+    def doubt(self, upstream: Upstream) -> asyncio.Future[bool]:
+        self.doubted.append(upstream.name)
+        looked = asyncio.get_running_loop().create_future()
+        looked.set_result(self.make_tokens)
+        return looked
 
 
 @dataclass
@@ -281,7 +287,12 @@ async def gateway_before(
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Rig]:
     """A gateway before upstreams, the first of which is asked first."""
-    client = ClientSettings(key_sha256=digest(KEY.encode()), limits=limits or ClientLimits())
+    clients = {
+        "somebody": ClientSettings(
+            key_sha256=digest(KEY.encode()), limits=limits or ClientLimits()
+        ),
+        "another": ClientSettings(key_sha256=digest(OTHER_KEY.encode())),
+    }
     # Requests move as often as they may: the budget for that is another test's.
     settings = settings or GatewaySettings(retry_share=1)
     outcomes: list[Outcome] = []
@@ -314,7 +325,7 @@ async def gateway_before(
         gateway = Gateway(
             settings,
             fleet,
-            Clients({"somebody": client}),
+            Clients(clients),
             relay,
             operator_key=OPERATOR_KEY,
             metrics=lambda: b"a_metric 1\n",

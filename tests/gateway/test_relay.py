@@ -12,6 +12,7 @@ from tests.gateway.gateway_rig import (
     DONE,
     GOOD,
     HANDED_ON,
+    OTHER_KEY,
     ROLE,
     USAGE,
     WHOLE,
@@ -140,7 +141,7 @@ async def test_an_answer_that_breaks_off_ends_with_an_error(count: int, death: s
     assert error["code"] == "upstream_failed"
     assert (len(first.asked), len(second.asked)) == (1, 0)
     assert rig.outcomes[0].reason == "upstream_failed"
-    assert rig.upstreams.suspected == ["u0"]
+    assert rig.upstreams.doubted == ["u0"]
     assert rig.in_flight == 0
 
 
@@ -170,7 +171,7 @@ async def test_what_an_upstream_says_of_the_request_is_handed_on(status: int) ->
                 assert response.headers.get("Server") != "vllm"
 
     assert second.asked == []
-    assert rig.upstreams.suspected == []
+    assert rig.upstreams.suspected == rig.upstreams.doubted == []
 
 
 async def test_a_key_of_the_gateways_that_is_refused_is_no_client_s_business() -> None:
@@ -183,13 +184,38 @@ async def test_a_key_of_the_gateways_that_is_refused_is_no_client_s_business() -
     assert rig.upstreams.suspected == ["u0"]
 
 
-async def test_an_upstream_that_fails_once_may_have_met_a_bad_request() -> None:
-    """It is suspected at the second failure in a row."""
-    first = Scripted([answers(500), GOOD, answers(500), answers(500)])
-    async with gateway_before(first, Scripted()) as rig:
-        for suspected in ([], [], [], ["u0"]):
-            assert await rig.streamed() == (200, HANDED_ON)
-            assert rig.upstreams.suspected == suspected
+@pytest.mark.parametrize("failure", [answers(500), dies_after(), streams(ROLE, GIVEN_UP)])
+async def test_a_request_at_which_every_upstream_fails_closes_none(failure: Script) -> None:
+    """However often it is sent: each of them is looked at, and the request was there once."""
+    first, second, third = (Scripted(always=failure) for _ in range(3))
+    async with gateway_before(first, second, third) as rig:
+        for _ in range(3):
+            assert (await rig.streamed())[0] == 502
+
+    assert rig.upstreams.suspected == []
+    assert rig.upstreams.doubted == 3 * ["u0", "u1"]
+    assert [len(each.asked) for each in (first, second, third)] == [3, 3, 0]
+
+
+async def test_a_request_that_kills_connections_is_sent_three_times_at_most() -> None:
+    """Over one that was there before, and may have been closed for want of use; over a new one; and
+    to another upstream."""
+    first, second = Scripted([GOOD, GOOD], always=dies_after()), Scripted(always=dies_after())
+    async with gateway_before(first, second) as rig:
+        await asyncio.gather(rig.streamed(), rig.streamed())  # two connections are kept
+        assert (await rig.streamed())[0] == 502
+
+    assert (len(first.asked), len(second.asked)) == (4, 1)
+
+
+async def test_a_first_token_that_does_not_come_is_looked_into() -> None:
+    """At once: the upstream may be frozen, or only this request's prompt long."""
+    first = Scripted(always=stalls_after())
+    async with gateway_before(first, Scripted(), settings=within(0.2)) as rig:
+        assert await rig.streamed() == (200, HANDED_ON)
+
+    assert rig.upstreams.suspected == []
+    assert rig.upstreams.doubted == ["u0"]
 
 
 @pytest.mark.parametrize(
@@ -238,9 +264,11 @@ async def test_requests_move_no_more_often_than_their_share() -> None:
     async with gateway_before(first, second, settings=GatewaySettings(retry_share=0.2)) as rig:
         statuses = [(await rig.streamed())[0] for _ in range(40)]
 
-    # Three in any case, and a fifth.
-    assert statuses.count(200) == 3 + 40 // 5
-    assert len(second.asked) == statuses.count(200)
+        # Three in any case, and a fifth.
+        assert statuses.count(200) == 3 + 40 // 5
+        assert len(second.asked) == statuses.count(200)
+        # What one client has used up is another's still.
+        assert (await rig.streamed(key=OTHER_KEY))[0] == 200
 
 
 async def test_a_connection_that_was_closed_for_want_of_use_loses_nothing() -> None:

@@ -167,6 +167,40 @@ async def test_an_upstream_that_says_nothing_for_ten_minutes_is_given_up() -> No
     assert b"[DONE]" not in said
 
 
+async def test_an_answer_that_is_not_streamed_is_waited_for_while_tokens_are_made() -> None:
+    """Nothing is seen of it meanwhile, so its upstream is asked for a token every 30 seconds. One
+    that is frozen loses it to another one."""
+    first, second = Scripted(always=stalls_after()), Scripted()
+    async with gateway_before(first, second) as rig:
+        asking = asyncio.ensure_future(rig.ask().__aenter__())
+        await first.got_one.wait()
+        for doubted in (0, 1, 1, 2):
+            rig.after(16)
+            await asyncio.sleep(0)
+            assert len(rig.upstreams.doubted) == doubted
+        assert second.asked == []
+        rig.upstreams.make_tokens = False
+        rig.after(31)
+        async with await asking as response:
+            assert response.status == 200
+
+    [outcome] = rig.outcomes
+    assert (outcome.upstream, outcome.moved) == ("u1", "upstream_failed")
+
+
+async def test_an_answer_that_is_not_streamed_ends_with_a_frozen_upstream() -> None:
+    """Which is the only one."""
+    upstream = Scripted(always=stalls_after())
+    async with gateway_before(upstream) as rig:
+        rig.upstreams.make_tokens = False
+        asking = asyncio.ensure_future(rig.ask().__aenter__())
+        await upstream.got_one.wait()
+        rig.after(31)
+        async with await asking as response:
+            assert response.status == 504
+            assert response.headers["x-tpuflex-reason"] == "upstream_failed"
+
+
 async def test_a_client_that_takes_nothing_fills_no_memory() -> None:
     """The upstream is held back meanwhile; after a minute the client is cut off."""
     sent = 0

@@ -29,6 +29,8 @@ _IDLE_S = 3.0
 #: Whether the connection that a task has got last was there before: it may have been closed just as
 #: it was used again.
 USED_BEFORE = ContextVar("USED_BEFORE", default=False)
+#: Whether a task wants a connection that was not there before.
+NEW_CONNECTION = ContextVar("NEW_CONNECTION", default=False)
 
 
 class NotOursError(aiohttp.ClientConnectionError):
@@ -118,6 +120,12 @@ class _OwnersConnector(aiohttp.TCPConnector):
     ) -> Connected:
         """A connection that may be used."""
         found = await super().connect(req, traces, timeout)
+        kept: list[Connected] = []
+        while NEW_CONNECTION.get() and found.protocol in self._checked:
+            kept.append(found)
+            found = await super().connect(req, traces, timeout)
+        for each in kept:
+            each.release()
         protocol = found.protocol
         USED_BEFORE.set(protocol in self._checked)
         if protocol is None or protocol in self._checked:

@@ -114,7 +114,7 @@ class Fleet:
         if watch is not None:
             watch.suspect(why)
 
-    def doubt(self, upstream: Upstream) -> Awaitable[bool]:
+    def doubt(self, upstream: Upstream) -> asyncio.Future[bool]:
         """``upstream``, which has a request, has failed one that may be to blame itself: it is
         asked for a token at once, and gets no more requests if it makes none. What is returned
         says whether it does, and need not be waited for."""

@@ -17,7 +17,7 @@ from aiohttp import web
 from tpuflex.gateway.door import error_body
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import TooLongError
-from tpuflex.gateway.upstream_answer import STRIKES, FailedError, end_stream
+from tpuflex.gateway.upstream_answer import FailedError, end_stream
 
 if TYPE_CHECKING:
     from tpuflex.gateway.passage import Passage
@@ -119,7 +119,7 @@ class HandedStream:
                 rest = _BROKEN_OFF
             elif answer.error is not None:
                 passage.ended(200, Reason.UPSTREAM_ERROR)
-                failed(FailedError("it has given up a request", strikes=1))
+                failed(FailedError("it has given up a request"))
                 rest += answer.error if b'"error"' in answer.error else _BROKEN_OFF
             else:
                 passage.ended(200)
@@ -149,13 +149,13 @@ class HandedStream:
                 data = await self._response.content.readany()
                 self._heard = self._now()
                 if not data:
-                    return FailedError("it ended in the middle of an answer", strikes=STRIKES)
+                    return FailedError("it ended in the middle of an answer")
                 out = answer.take(data)
         except (aiohttp.ClientError, TooLongError) as error:
             if self._writing is not None:
                 return None
             why = "it fell silent" if self._silent else f"it broke off: {error!r}"
-            return FailedError(why, strikes=STRIKES)
+            return FailedError(why)
         return out
 
     def _tell_pace(self, answer: StreamedAnswer) -> None:

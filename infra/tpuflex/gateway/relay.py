@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,13 +20,14 @@ from aiohttp import web
 
 from tpuflex.gateway.admission import Admission, Lease, Refused, RetryBudget
 from tpuflex.gateway.answer_cache import AnswerCache, CachedAnswer, cache_key
+from tpuflex.gateway.connection import NEW_CONNECTION
 from tpuflex.gateway.door import Ask, RejectedError, check_bounds
 from tpuflex.gateway.handed_stream import HandedStream
 from tpuflex.gateway.outcome import Outcome, Reason
 from tpuflex.gateway.passage import Bound, Passage
 from tpuflex.gateway.sse import StreamedAnswer
 from tpuflex.gateway.upstream import Want
-from tpuflex.gateway.upstream_answer import STRIKES, FailedError, begun_stream, whole_answer
+from tpuflex.gateway.upstream_answer import Blame, FailedError, WholeAnswer, begun_stream
 from tpuflex.settings.gateway import SamplingSettings
 
 if TYPE_CHECKING:
@@ -34,10 +36,6 @@ if TYPE_CHECKING:
     from tpuflex.gateway.fleet import Fleet
     from tpuflex.gateway.upstream import Upstream
     from tpuflex.settings.gateway import GatewaySettings
-
-#: How often a request is sent again over another connection: one that was kept may have been closed
-#: just as it was used, and so may others.
-_RECONNECTS = 2
 
 #: What is said of each reason, and from when to when after it a request may be tried again.
 _REFUSALS: Mapping[Reason, tuple[str, float, float]] = {
@@ -85,21 +83,20 @@ class Relay:
         }
         self._cached = {name for name, each in settings.models.items() if each.cache}
         self._fleet, self._admission, self._budgets = fleet, admission, budgets
-        self._retries = RetryBudget(settings.retry_share)
+        #: By client, so that none can use up the others'.
+        self._retries = defaultdict[str, RetryBudget](partial(RetryBudget, settings.retry_share))
         self._ended, self._now = ended, now
         self._cache = AnswerCache()
-        self._streams: set[HandedStream] = set()
-        #: Requests in a row that failed, by upstream.
-        self._strikes: dict[Upstream, int] = {}
+        self._looked_after: set[HandedStream | WholeAnswer] = set()
         #: How many requests have no answer yet, or not all of it.
         self.under_way = 0
 
     def tick(self) -> None:
-        """Refuse those who have waited for too long, and look after streams. To be called about
+        """Refuse those who have waited for too long, and look after answers. To be called about
         twice a second."""
         now = self._now()
         self._admission.expire(now)
-        for each in tuple(self._streams):
+        for each in tuple(self._looked_after):
             each.tick(now)
 
     async def complete(
@@ -123,7 +120,7 @@ class Relay:
         bound = self._bound(ask)
         want = Want(ask.model, name, rules.priority, bound.sequence, client.name)
         passage = Passage(request_id, client, ask, want, rules, bound, request, began)
-        self._retries.request()
+        self._retries[client.name].request()
         self.under_way += 1
         reservation: Reservation | None = None
         try:
@@ -196,17 +193,17 @@ class Relay:
         found = await self._place(passage)
         if isinstance(found, Refused):
             raise self._refusal(found)
-        lease, reconnects = found, 0
+        lease = found
         try:
             while True:
                 try:
                     return await self._ask(passage, lease)
                 except FailedError as error:
                     failure = error
-                if failure.reconnects and reconnects < _RECONNECTS:
-                    reconnects += 1
+                if failure.reconnects:
+                    NEW_CONNECTION.set(True)
                     continue
-                self._strike(lease.upstream, failure)
+                self._blame(lease.upstream, failure)
                 lease.end(self._now())
                 other = await self._move(passage, lease.upstream, failure)
                 if other is None:
@@ -248,7 +245,11 @@ class Relay:
         self, passage: Passage, upstream: Upstream, failure: FailedError
     ) -> Lease | None:
         """A place at another upstream than ``upstream``; None if the request has to stay."""
-        if not failure.moves or passage.moved is not None or not self._retries.retry():
+        if (
+            not failure.moves
+            or passage.moved is not None
+            or not self._retries[passage.client.name].retry()
+        ):
             return None
         found = await self._place(passage, (upstream,))
         if isinstance(found, Refused):
@@ -256,14 +257,12 @@ class Relay:
         passage.moved = failure.reason
         return found
 
-    def _strike(self, upstream: Upstream, failure: FailedError) -> None:
-        """Count a failure against ``upstream``."""
-        if failure.strikes:
-            strikes = self._strikes.get(upstream, 0) + failure.strikes
-            self._strikes[upstream] = strikes
-            if strikes >= STRIKES:
-                del self._strikes[upstream]
-                self._fleet.suspect(upstream, str(failure).rstrip("."))
+    def _blame(self, upstream: Upstream, failure: FailedError) -> None:
+        """Have ``upstream`` get no more requests, if that is how it is."""
+        if failure.blame is Blame.CERTAIN:
+            self._fleet.suspect(upstream, str(failure).rstrip("."))
+        elif failure.blame is Blame.DOUBT:
+            self._fleet.doubt(upstream)
 
     def _give_up(self, passage: Passage, failure: FailedError) -> web.StreamResponse:
         """The answer to a request that failed and does not move."""
@@ -305,19 +304,21 @@ class Relay:
         upstream = lease.upstream
         if not passage.ask.stream:
             lease.unmeasured()
-            whole = await whole_answer(passage, upstream, connection)
-            self._strikes.pop(upstream, None)
-            return whole
+            whole = WholeAnswer(passage, connection, self._fleet.doubt, self._now)
+            self._looked_after.add(whole)
+            try:
+                return await whole.receive()
+            finally:
+                self._looked_after.discard(whole)
         answer = StreamedAnswer(hand_on_usage=passage.ask.wants_usage)
         response, held = await begun_stream(passage, connection, answer)
         try:
-            self._strikes.pop(upstream, None)
             passage.first_token = lease.first_token(self._now())
             stream = HandedStream(passage, upstream, response, self._now)
-            self._streams.add(stream)
+            self._looked_after.add(stream)
             try:
-                return await stream.hand_on(answer, held, partial(self._strike, upstream))
+                return await stream.hand_on(answer, held, partial(self._blame, upstream))
             finally:
-                self._streams.discard(stream)
+                self._looked_after.discard(stream)
         finally:
             response.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import math
 import secrets
 from contextlib import suppress
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -17,14 +19,14 @@ from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiohttp.client import _RequestContextManager
 
     from tpuflex.gateway.connection import Connection
     from tpuflex.gateway.passage import Passage
     from tpuflex.gateway.upstream import Upstream
 
-#: Requests in a row that fail at an upstream until it is suspected, where one may fail by itself.
-STRIKES = 2
 #: Bytes of an answer that is not streamed.
 _MOST_ANSWER = 64 * 1024 * 1024
 #: Bytes of a body above which it is not handed to a connection at once.
@@ -36,17 +38,24 @@ _PATIENCE = 4
 _END_S = 1.0
 
 
+class Blame(Enum):
+    """What a failure says of the upstream."""
+
+    NONE = "nothing"
+    DOUBT = "it may have failed, or the request may be one at which every upstream fails"
+    CERTAIN = "it has failed"
+
+
 class FailedError(Exception):
     """An upstream did not answer as it should, and the client has nothing yet.
 
     Attributes:
         reason: why, for programs.
         status: what the client gets if the request cannot move.
-        strikes: how much it says against the upstream: of :data:`STRIKES` in a row it is
-            suspected.
+        blame: what it says of the upstream.
         moves: whether another upstream may do better.
         reconnects: whether a connection that was there before broke without a byte of an answer, as
-            one does that the upstream closed for want of use.
+            one does that the upstream closed for want of use; a new one tells.
         answer: the upstream's own answer, which the client gets if the request cannot move; None
             for one of ours.
     """
@@ -57,7 +66,7 @@ class FailedError(Exception):
         reason: Reason = Reason.UPSTREAM_FAILED,
         *,
         status: int = 502,
-        strikes: int,
+        blame: Blame = Blame.DOUBT,
         moves: bool = True,
         reconnects: bool = False,
         answer: web.Response | None = None,
@@ -65,39 +74,88 @@ class FailedError(Exception):
         super().__init__(message)
         self.reason = reason
         self.status = status
-        self.strikes = strikes
+        self.blame = blame
         self.moves = moves
         self.reconnects = reconnects
         self.answer = answer
 
 
-async def whole_answer(
-    passage: Passage, upstream: Upstream, connection: Connection
-) -> web.Response:
-    """Ask for an answer that is not streamed.
+class WholeAnswer:
+    """An answer that is not streamed, while it is waited for.
+
+    Args:
+        passage: the request.
+        connection: the upstream that is asked.
+        doubt: finds out whether the upstream still makes tokens.
+        now: the clock, monotonic.
+    """
+
+    def __init__(
+        self,
+        passage: Passage,
+        connection: Connection,
+        doubt: Callable[[Upstream], asyncio.Future[bool]],
+        now: Callable[[], float],
+    ) -> None:
+        self._passage, self._connection, self._doubt, self._now = passage, connection, doubt, now
+        self._limit = passage.rules.first_token.limit
+        expected = connection.upstream.seconds_for(passage.want.tokens, self._limit)
+        self._timeout = asyncio.timeout(_PATIENCE * expected)
+        self._doubted_at = now() + self._limit
+        self._frozen = False
+
+    def tick(self, now: float) -> None:
+        """Doubt the upstream once in a while: nothing else shows that it is frozen."""
+        if now >= self._doubted_at:
+            self._doubted_at = math.inf
+            self._doubt(self._connection.upstream).add_done_callback(self._looked)
+
+    def _looked(self, makes_tokens: asyncio.Future[bool]) -> None:
+        if makes_tokens.cancelled():
+            return
+        if makes_tokens.result():
+            self._doubted_at = self._now() + self._limit
+        else:
+            self._frozen = True
+            with suppress(RuntimeError):  # it is there by now, or its time is over
+                self._timeout.reschedule(0)
+
+    async def receive(self) -> web.Response:
+        """Ask for it, and wait until it is there.
+
+        Raises:
+            FailedError: there is none.
+        """
+        passage = self._passage
+        try:
+            async with self._timeout, _request(passage, self._connection) as response:
+                body = await _read(response)
+        except (aiohttp.ClientError, TooLongError) as error:
+            raise _failed(error) from error
+        except TimeoutError as error:
+            if self._frozen:
+                raise FailedError(
+                    "The upstream makes no tokens any more.", status=504, blame=Blame.NONE
+                ) from error
+            raise FailedError(
+                "The upstream has not answered in time.", Reason.TIMEOUT, status=504
+            ) from error
+        return _completion(passage, response, body)
+
+
+def _completion(passage: Passage, response: aiohttp.ClientResponse, body: bytes) -> web.Response:
+    """The answer for the client.
 
     Raises:
-        FailedError: there is none.
+        FailedError: it is no completion.
     """
-    limit = passage.rules.first_token.limit
-    expected = upstream.seconds_for(passage.want.tokens, limit)
-    try:
-        async with asyncio.timeout(_PATIENCE * expected):
-            async with _request(passage, connection) as response:
-                body = await _read(response)
-    except (aiohttp.ClientError, TooLongError) as error:
-        raise _failed(error) from error
-    except TimeoutError as error:
-        raise FailedError(
-            "The upstream has not answered in time.", Reason.TIMEOUT, status=504, strikes=1
-        ) from error
     _check(response, body, passage)
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise FailedError("The upstream's answer is no JSON.", strikes=1) from error
+        raise FailedError("The upstream's answer is no JSON.") from error
     if not (isinstance(document, dict) and document.get("choices")):
-        raise FailedError("The upstream's answer is no completion.", strikes=1)
+        raise FailedError("The upstream's answer is no completion.")
     passage.usage = Usage.of(document)
     passage.ended(200)
     return web.Response(body=body, headers=_headers(response, passage))
@@ -131,7 +189,7 @@ async def begun_stream(
         raise _failed(error) from error
     except TimeoutError as error:
         raise FailedError(
-            "No first token has come in time.", Reason.TOO_LATE, status=504, strikes=1
+            "No first token has come in time.", Reason.TOO_LATE, status=504
         ) from error
 
 
@@ -141,7 +199,7 @@ async def _until_begun(
     if response.status != 200:
         _check(response, await _read(response), passage)
     if response.content_type != "text/event-stream":
-        raise FailedError("The upstream's answer is no stream.", strikes=1)
+        raise FailedError("The upstream's answer is no stream.")
     _check_encoding(response)
     held: list[bytes] = []
     size = 0
@@ -152,9 +210,9 @@ async def _until_begun(
             raise TooLongError
         held.append(answer.take(data))
         if answer.error is not None:
-            raise FailedError("The upstream has given up.", strikes=1)
+            raise FailedError("The upstream has given up.")
         if not data:
-            raise FailedError("The upstream's answer is empty.", strikes=STRIKES)
+            raise FailedError("The upstream's answer is empty.")
     return b"".join(held)
 
 
@@ -195,7 +253,9 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
     said = f"The upstream has answered with status {status}."
     if status in (401, 403):
         # It is the gateway's own key that is refused, and no client can mend that.
-        raise FailedError("The upstream refuses the gateway.", Reason.UPSTREAM_KEY, strikes=STRIKES)
+        raise FailedError(
+            "The upstream refuses the gateway.", Reason.UPSTREAM_KEY, blame=Blame.CERTAIN
+        )
     if 400 <= status < 500:
         answer = web.Response(status=status, body=body, headers=_headers(response, passage))
         # At 429 it is the gateway's own limit there.
@@ -203,11 +263,11 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
             said,
             Reason.UPSTREAM_REFUSED,
             status=status,
-            strikes=0,
+            blame=Blame.NONE,
             moves=status == 429,
             answer=answer,
         )
-    raise FailedError(said, strikes=STRIKES if status == 503 else 1)
+    raise FailedError(said, blame=Blame.CERTAIN if status == 503 else Blame.DOUBT)
 
 
 def _check_encoding(response: aiohttp.ClientResponse) -> None:
@@ -217,7 +277,7 @@ def _check_encoding(response: aiohttp.ClientResponse) -> None:
         FailedError: it is.
     """
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise FailedError("The upstream's answer is compressed.", strikes=1)
+        raise FailedError("The upstream's answer is compressed.")
 
 
 def _headers(response: aiohttp.ClientResponse, passage: Passage) -> dict[str, str]:
@@ -233,12 +293,11 @@ def _headers(response: aiohttp.ClientResponse, passage: Passage) -> dict[str, st
 
 def _failed(error: aiohttp.ClientError | TooLongError) -> FailedError:
     if isinstance(error, TooLongError):
-        return FailedError("The upstream's answer is too long.", strikes=1)
+        return FailedError("The upstream's answer is too long.")
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return FailedError("The upstream cannot be reached.", strikes=STRIKES)
+        return FailedError("The upstream cannot be reached.", blame=Blame.CERTAIN)
     return FailedError(
         "The upstream broke off before it answered.",
-        strikes=STRIKES,
         reconnects=USED_BEFORE.get()
         and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError),
     )
