@@ -271,7 +271,7 @@ class GatewaySettings(Frozen):
     """An upstream with more of its KV cache in use gets no new request."""
 
     retry_share: float = Field(default=0.2, ge=0, le=1)
-    """How many requests, of all, may go to a second upstream."""
+    """What share of each client's requests may go to a second upstream."""
 
     @property
     def all_classes(self) -> dict[str, ClassSettings]:
