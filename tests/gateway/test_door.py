@@ -86,11 +86,16 @@ def test_there_is_exactly_one_key(headers: list[str]) -> None:
         (b'{"model": NaN}', "JSON"),
         (b"[" * 100_000, "JSON"),
         (b'{"model": ' + b"1" * 5000 + b"}", "JSON"),
+        (b'{"model": "m", "prompt": [' + b"[],[[]]," * 70_000 + b"0]}", "200,000"),
+        (b'{"model": "m", "prompt": [' + b'"a",' * 300_000 + b"0]}", "200,000"),
         (b"{}", "`model`"),
         (b'{"model": ""}', "`model`"),
         (b'{"model": "m", "stream": 1}', "`stream`"),
         (b'{"model": "m", "stream_options": []}', "`stream_options`"),
         (b'{"model": "m", "priority": -1}', "`priority`"),
+        (b'{"model": "m", "stop": "%s"}' % (65 * b"x"), "`stop`"),
+        (b'{"model": "m", "stop": ["a", "%s"]}' % (65 * b"x"), "`stop`"),
+        (b'{"model": "m", "stop": [%s"a"]}' % (64 * b'"a", '), "`stop`"),
         (b'{"model": "m", "n": -1}', "`n`"),
         (b'{"model": "m", "n": 1.5}', "`n`"),
         (b'{"model": "m", "max_tokens": "5"}', "`max_tokens`"),
@@ -100,6 +105,16 @@ def test_there_is_exactly_one_key(headers: list[str]) -> None:
 def test_what_cannot_be_honoured_is_refused(body: bytes, about: str) -> None:
     """And the answer says what it was."""
     assert about in refused(CHAT, body)
+
+
+def test_a_long_body_is_refused_for_its_values_and_not_for_its_texts() -> None:
+    """However many brackets and commas, quotes and backslashes are in them; and tokens may be
+    written as numbers."""
+    text = 100_000 * '[{"a\\\\", 1}], \\'
+
+    read = ask(messages=[{"role": "user", "content": text}], stop=["\n\nHuman:", None])
+    assert read.document["messages"][0]["content"] == text
+    assert ask(TEXT, prompt=list(range(131_072))).n == 1
 
 
 @pytest.mark.parametrize(
