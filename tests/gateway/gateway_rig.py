@@ -24,10 +24,18 @@ from tpuflex.gateway.outcome import Outcome
 from tpuflex.gateway.relay import Relay
 from tpuflex.gateway.server import Gateway, serving
 from tpuflex.gateway.upstream import Upstream
-from tpuflex.settings.gateway import ClientLimits, ClientSettings, GatewaySettings
+from tpuflex.settings.gateway import (
+    ClassSettings,
+    ClientLimits,
+    ClientSettings,
+    FirstTokenSettings,
+    GatewaySettings,
+)
 
 MODEL = "served"
 KEY, OTHER_KEY, OPERATOR_KEY = "a-client's-key", "another-client's-key", "the-operator's-key"
+#: What is asked where a test says nothing else.
+BODY = {"model": MODEL, "messages": [{"role": "user", "content": "Count."}]}
 DONE = b"data: [DONE]\n\n"
 
 
@@ -249,11 +257,12 @@ class Rig:
     outcomes: list[Outcome]
     relay: Relay
     admission: Admission
+    budgets: Budgets
     port: int
     clock: Clock
 
     def ask(self, path: str = "/v1/chat/completions", *, key: str = KEY, **document: object) -> Any:
-        body = {"model": MODEL, "messages": [{"role": "user", "content": "Count."}], **document}
+        body = {**BODY, **document}
         return self.session.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
 
     def stream(self, **document: Any) -> Any:
@@ -276,6 +285,15 @@ class Rig:
     @property
     def in_flight(self) -> int:
         return sum(each.in_flight for each in self.upstreams.connections)
+
+
+def within(limit: float, **more: object) -> GatewaySettings:
+    """Settings with a limit for the first token of one request."""
+    token = FirstTokenSettings(slow=limit, very_slow=limit, limit=limit)
+    interactive = ClassSettings(first_token=token)
+    return GatewaySettings.model_validate(
+        {"retry_share": 1, "classes": {"interactive": interactive}, **more}
+    )
 
 
 @asynccontextmanager
@@ -337,4 +355,4 @@ async def gateway_before(
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)
         )
-        yield Rig(upstreams, session, outcomes, relay, admission, port, clock)
+        yield Rig(upstreams, session, outcomes, relay, admission, budgets, port, clock)

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from tests.gateway.gateway_rig import (
+    BODY,
     MODEL,
+    ROLE,
     WHOLE,
     Asked,
     Rig,
+    Script,
     Scripted,
     answers,
     delta,
+    dies_after,
     gateway_before,
     stalls_after,
+    streams,
+    within,
 )
 from tests.gateway.running_fleet import until
 from tpuflex.gateway.sse import Usage
@@ -100,6 +108,59 @@ async def test_a_client_that_leaves_has_used_what_it_got() -> None:
         # Its prompt has at most about 240 tokens.
         assert await status(rig, max_tokens=300) == 200
         assert await status(rig, max_tokens=950) == 429
+
+
+#: What a request for 300 tokens may use: the bytes of its body, its template, and those.
+BOUND = len(json.dumps({**BODY, "stream": True, "max_tokens": 300})) + 128 + 300
+
+
+@pytest.mark.parametrize(
+    ("failure", "lost"),
+    [(stalls_after(), BOUND), (dies_after(ROLE), BOUND), (streams(ROLE), BOUND), (answers(503), 0)],
+    ids=["stalls", "dies", "ends", "refuses"],
+)
+async def test_what_the_first_upstream_has_computed_counts_too(failure: Script, lost: int) -> None:
+    """As the most that it can be, where nothing is known of it; the request counts once."""
+    limits = ClientLimits(tokens_per_day=10_000, requests_per_day=1, usd_per_day=Decimal(1))
+    async with gateway_before(
+        Scripted(always=failure), Scripted(), limits=limits, settings=within(0.2)
+    ) as rig:
+        for each in rig.upstreams.connections.values():
+            each.prompt_usd_micros = each.generated_usd_micros = 2.0
+        assert (await rig.streamed(max_tokens=300))[0] == 200
+        await until(lambda: bool(rig.outcomes))
+        used = rig.budgets.used()["somebody"]
+
+    assert used == {
+        "tokens_per_day": lost + 10,
+        "usd_per_day": 2 * (lost + 10),
+        "requests_per_day": 1,
+    }
+    assert rig.outcomes[0].moved is not None
+
+
+async def test_a_client_that_leaves_before_the_first_token_may_have_used_all() -> None:
+    upstream, limits = Scripted(always=stalls_after(ROLE)), ClientLimits(tokens_per_day=10_000)
+    async with gateway_before(upstream, limits=limits) as rig:
+        asking = asyncio.ensure_future(rig.streamed(max_tokens=300))
+        await upstream.got_one.wait()
+        asking.cancel()
+        await until(lambda: bool(rig.outcomes))
+        assert rig.budgets.used()["somebody"]["tokens_per_day"] == BOUND
+
+
+async def test_a_request_moves_only_if_its_client_may_use_as_much_again() -> None:
+    second, limits = Scripted(), ClientLimits(tokens_per_day=2 * BOUND - 50)
+    async with (
+        gateway_before(Scripted(always=dies_after(ROLE)), second, limits=limits) as rig,
+        rig.stream(max_tokens=300) as response,
+    ):
+        assert response.status == 429
+        assert (await response.json())["error"]["code"] == "client_limit"
+        assert rig.budgets.used()["somebody"]["tokens_per_day"] == BOUND
+        assert rig.in_flight == 0
+
+    assert second.asked == []
 
 
 async def test_an_identical_request_at_temperature_0_gets_the_answer_of_the_one_before() -> None:

@@ -25,20 +25,12 @@ from tests.gateway.gateway_rig import (
     pauses_after,
     stalls_after,
     streams,
+    within,
 )
-from tpuflex.settings.gateway import ClassSettings, FirstTokenSettings, GatewaySettings
+from tpuflex.settings.gateway import GatewaySettings
 
 #: As vLLM reports that its engine has died.
 GIVEN_UP = b'data: {"error": {"message": "EngineCore encountered an issue", "code": 500}}\n\n'
-
-
-def within(limit: float, **more: object) -> GatewaySettings:
-    """Settings with a limit for the first token of one request."""
-    token = FirstTokenSettings(slow=limit, very_slow=limit, limit=limit)
-    interactive = ClassSettings(first_token=token)
-    return GatewaySettings.model_validate(
-        {"retry_share": 1, "classes": {"interactive": interactive}, **more}
-    )
 
 
 async def test_a_stream_is_handed_on_as_it_came() -> None:

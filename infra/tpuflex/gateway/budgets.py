@@ -146,8 +146,7 @@ class Reservation:
             tokens: of the prompt and generated.
             usd_micros: what they cost.
         """
-        used = {_Unit.REQUESTS: 1, _Unit.TOKENS: tokens, _Unit.USD_MICROS: usd_micros}
-        await self._count(used)
+        await self._count({_Unit.TOKENS: tokens, _Unit.USD_MICROS: usd_micros})
 
     async def cancel(self) -> None:
         """Count nothing, not even the request: no upstream has had it. Else as :meth:`settle`."""
@@ -155,7 +154,11 @@ class Reservation:
 
     async def _count(self, used: Mapping[_Unit, int]) -> None:
         charges, self._charges = self._charges, ()
-        changes = [(each, more) for each in charges if (more := used[each.unit] - each.amount) != 0]
+        changes = [
+            (each, more)
+            for each in charges
+            if (more := used.get(each.unit, each.amount) - each.amount) != 0
+        ]
         if changes:
             await self._change(changes)
 
@@ -186,20 +189,23 @@ class Budgets:
         #: last.
         self._used: dict[str, tuple[int, int]] = {}
 
-    async def reserve(self, client: Client, tokens: int, usd_micros: int) -> Reservation:
+    async def reserve(
+        self, client: Client, tokens: int, usd_micros: int, *, requests: int = 1
+    ) -> Reservation:
         """Count a request before it is let through, in all windows of its client or in none.
 
         Args:
             client: whose request it is.
             tokens: the most that it can use, of its prompt and generated.
             usd_micros: the most that they can cost.
+            requests: 0 for one that is counted already, and is computed again elsewhere.
 
         Raises:
             RejectedError: 429: too little is left, and says when there is more; 503: it cannot be
                 counted.
         """
         now = self._now()
-        charges = tuple(_charges(client, tokens, usd_micros, now))
+        charges = tuple(_charges(client, requests, tokens, usd_micros, now))
         if not charges:
             return Reservation(charges, self._settle)
         for each in charges:
@@ -396,9 +402,11 @@ def _said(error: StorageError | TimeoutError) -> str:
     return said.rstrip(".") or "no answer in time"
 
 
-def _charges(client: Client, tokens: int, usd_micros: int, now: float) -> Iterator[_Charge]:
+def _charges(
+    client: Client, requests: int, tokens: int, usd_micros: int, now: float
+) -> Iterator[_Charge]:
     """What a request is counted as, in each window of its client."""
-    amounts = {_Unit.REQUESTS: 1, _Unit.TOKENS: tokens, _Unit.USD_MICROS: usd_micros}
+    amounts = {_Unit.REQUESTS: requests, _Unit.TOKENS: tokens, _Unit.USD_MICROS: usd_micros}
     for name, most in _limits(client.limits):
         unit, seconds = _LIMITS[name]
         number = int(now // seconds)

@@ -14,6 +14,7 @@ from tpuflex.gateway.upstream import Want
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from tpuflex.gateway.budgets import Reservation
     from tpuflex.gateway.clients import Client
     from tpuflex.gateway.connection import Connection
     from tpuflex.gateway.door import Ask
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Status, in logs, of a client that has left before its answer was whole, as nginx has it.
 _CLIENT_LEFT = 499
-#: Reasons of requests that an upstream has computed for a while, and perhaps whole.
-OUT_OF_TIME = (Reason.TOO_LATE, Reason.TIMEOUT)
 #: Tokens that a chat template adds to what is written in a prompt. OpenAI's harmony has most: 70.
 _TEMPLATE_TOKENS = 128
 
@@ -93,6 +92,8 @@ class Passage:
         moved: why it went to a second upstream.
         waited: seconds in the waiting room.
         first_token: seconds to the first token.
+        reservation: what is counted for it while it is under way.
+        computed: whether an upstream may have computed it of whose use nothing is known.
         usage: what it has used, as the upstream says.
         generated: events with something generated that have come.
         received: tokens of theirs, at most.
@@ -115,6 +116,8 @@ class Passage:
     moved: Reason | None = None
     waited: float = 0.0
     first_token: float | None = None
+    reservation: Reservation | None = None
+    computed: bool = False
     usage: Usage | None = None
     generated: int | None = None
     received: int | None = None
@@ -123,16 +126,19 @@ class Passage:
 
     @property
     def used(self) -> Usage:
-        """What it has used, as the upstream says; else no less than that. What an upstream failed
-        to do is nothing, but for what it was not given time to do."""
+        """What it has used at its last upstream, as that says; else no less than that."""
         if self.usage is not None:
             return self.usage
         generated = self.bound.generated
         if self.received is not None:
             return Usage(self.bound.prompt, min(self.received, generated))
-        if self.status in (200, _CLIENT_LEFT) or self.reason in OUT_OF_TIME:
-            return Usage(self.bound.prompt, generated)
-        return Usage(0, 0)
+        return Usage(self.bound.prompt, generated) if self.computed else Usage(0, 0)
+
+    @property
+    def used_tokens(self) -> int:
+        """How many tokens that is."""
+        tokens = self.used.prompt + self.used.generated
+        return tokens if self.usage is not None else min(tokens, self.bound.tokens)
 
     @property
     def used_usd_micros(self) -> int:

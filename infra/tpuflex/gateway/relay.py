@@ -122,7 +122,6 @@ class Relay:
         passage = Passage(request_id, client, ask, want, rules, bound, request, began)
         self._retries[client.name].request()
         self.under_way += 1
-        reservation: Reservation | None = None
         try:
             key = None
             if ask.model in self._cached:
@@ -136,7 +135,9 @@ class Relay:
                     body=kept.body,
                     headers={"Content-Type": kept.content_type, "x-request-id": request_id},
                 )
-            reservation = await self._budgets.reserve(client, bound.tokens, bound.usd_micros)
+            passage.reservation = await self._budgets.reserve(
+                client, bound.tokens, bound.usd_micros
+            )
             answer = await self._answer(passage)
             if key is not None and isinstance(answer, web.Response) and answer.status == 200:
                 body = cast("bytes", answer.body)
@@ -149,8 +150,8 @@ class Relay:
         finally:
             self.under_way -= 1
             self._ended(passage.outcome(self._now()))
-            if reservation is not None:
-                await self._settle(passage, reservation)
+            if passage.reservation is not None:
+                await self._settle(passage, passage.reservation)
 
     def rejected(
         self, rejected: RejectedError, request_id: str, client: Client | None, began: float
@@ -186,8 +187,7 @@ class Relay:
         if passage.upstream is None:
             await reservation.cancel()
             return
-        used = passage.used
-        await reservation.settle(used.prompt + used.generated, passage.used_usd_micros)
+        await reservation.settle(passage.used_tokens, passage.used_usd_micros)
 
     async def _answer(self, passage: Passage) -> web.StreamResponse:
         found = await self._place(passage)
@@ -203,6 +203,7 @@ class Relay:
                 if failure.reconnects:
                     NEW_CONNECTION.set(True)
                     continue
+                passage.computed = failure.computed
                 self._blame(lease.upstream, failure)
                 lease.end(self._now())
                 other = await self._move(passage, lease.upstream, failure)
@@ -244,7 +245,11 @@ class Relay:
     async def _move(
         self, passage: Passage, upstream: Upstream, failure: FailedError
     ) -> Lease | None:
-        """A place at another upstream than ``upstream``; None if the request has to stay."""
+        """A place at another upstream than ``upstream``; None if the request has to stay.
+
+        Raises:
+            RejectedError: its client may not use so much.
+        """
         if (
             not failure.moves
             or passage.moved is not None
@@ -254,6 +259,16 @@ class Relay:
         found = await self._place(passage, (upstream,))
         if isinstance(found, Refused):
             return None
+        if failure.computed:
+            # What is reserved stays counted for that, and as much again may be used.
+            bound = passage.bound
+            try:
+                passage.reservation = await self._budgets.reserve(
+                    passage.client, bound.tokens, bound.usd_micros, requests=0
+                )
+            except BaseException:
+                found.end(self._now())
+                raise
         passage.moved = failure.reason
         return found
 
@@ -297,6 +312,7 @@ class Relay:
             FailedError: it has not answered as it should, and nothing was sent to the client.
         """
         connection = self._fleet.connection(lease.upstream)
+        passage.computed = True
         passage.prices = (
             connection.prompt_usd_micros or 0.0,
             connection.generated_usd_micros or 0.0,

@@ -54,6 +54,7 @@ class FailedError(Exception):
         status: what the client gets if the request cannot move.
         blame: what it says of the upstream.
         moves: whether another upstream may do better.
+        computed: whether the upstream may have computed the request all the same.
         reconnects: whether a connection that was there before broke without a byte of an answer, as
             one does that the upstream closed for want of use; a new one tells.
         answer: the upstream's own answer, which the client gets if the request cannot move; None
@@ -68,6 +69,7 @@ class FailedError(Exception):
         status: int = 502,
         blame: Blame = Blame.DOUBT,
         moves: bool = True,
+        computed: bool = True,
         reconnects: bool = False,
         answer: web.Response | None = None,
     ) -> None:
@@ -76,6 +78,7 @@ class FailedError(Exception):
         self.status = status
         self.blame = blame
         self.moves = moves
+        self.computed = computed
         self.reconnects = reconnects
         self.answer = answer
 
@@ -254,7 +257,10 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
     if status in (401, 403):
         # It is the gateway's own key that is refused, and no client can mend that.
         raise FailedError(
-            "The upstream refuses the gateway.", Reason.UPSTREAM_KEY, blame=Blame.CERTAIN
+            "The upstream refuses the gateway.",
+            Reason.UPSTREAM_KEY,
+            blame=Blame.CERTAIN,
+            computed=False,
         )
     if 400 <= status < 500:
         answer = web.Response(status=status, body=body, headers=_headers(response, passage))
@@ -265,9 +271,11 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
             status=status,
             blame=Blame.NONE,
             moves=status == 429,
+            computed=False,
             answer=answer,
         )
-    raise FailedError(said, blame=Blame.CERTAIN if status == 503 else Blame.DOUBT)
+    blame = Blame.CERTAIN if status == 503 else Blame.DOUBT
+    raise FailedError(said, blame=blame, computed=False)
 
 
 def _check_encoding(response: aiohttp.ClientResponse) -> None:
@@ -295,7 +303,7 @@ def _failed(error: aiohttp.ClientError | TooLongError) -> FailedError:
     if isinstance(error, TooLongError):
         return FailedError("The upstream's answer is too long.")
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return FailedError("The upstream cannot be reached.", blame=Blame.CERTAIN)
+        return FailedError("The upstream cannot be reached.", blame=Blame.CERTAIN, computed=False)
     return FailedError(
         "The upstream broke off before it answered.",
         reconnects=USED_BEFORE.get()
