@@ -260,6 +260,8 @@ class Rig:
     budgets: Budgets
     port: int
     clock: Clock
+    #: Stops the gateway, as at a signal.
+    stop: Callable[[], Awaitable[None]]
 
     def ask(self, path: str = "/v1/chat/completions", *, key: str = KEY, **document: object) -> Any:
         body = {**BODY, **document}
@@ -270,6 +272,10 @@ class Rig:
 
     async def streamed(self, **document: Any) -> tuple[int, bytes]:
         async with self.stream(**document) as response:
+            return response.status, await response.read()
+
+    async def whole(self, **document: Any) -> tuple[int, bytes]:
+        async with self.ask(**document) as response:
             return response.status, await response.read()
 
     def after(self, seconds: float) -> None:
@@ -303,6 +309,7 @@ async def gateway_before(
     limits: ClientLimits | None = None,
     most: int = 64,
     tls: ssl.SSLContext | None = None,
+    drain: float = 0.5,
 ) -> AsyncIterator[Rig]:
     """A gateway before upstreams, the first of which is asked first."""
     clients = {
@@ -349,10 +356,11 @@ async def gateway_before(
             metrics=lambda: b"a_metric 1\n",
             status=lambda: {"upstreams": []},
         )
-        port = await stack.enter_async_context(
-            serving(gateway, relay, "127.0.0.1", 0, tls=tls, drain=0.5)
+        stops = await stack.enter_async_context(AsyncExitStack())
+        port = await stops.enter_async_context(
+            serving(gateway, relay, "127.0.0.1", 0, tls=tls, drain=drain)
         )
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)
         )
-        yield Rig(upstreams, session, outcomes, relay, admission, budgets, port, clock)
+        yield Rig(upstreams, session, outcomes, relay, admission, budgets, port, clock, stops.aclose)

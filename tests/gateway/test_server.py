@@ -7,6 +7,7 @@ import io
 import json
 import re
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,24 @@ import aiohttp
 import pytest
 
 from tests.gateway.gateway_rig import (
+    ANSWER,
     HANDED_ON,
     KEY,
     MODEL,
     OPERATOR_KEY,
+    ROLE,
     WHOLE,
     Rig,
     Scripted,
     gateway_before,
+    pauses_after,
+    stalls_after,
 )
 from tests.security.certificates import certificate
 from tpuflex.gateway.outcome import Reason
 from tpuflex.settings.gateway import GatewaySettings
+
+STOPPING = "gateway_stopping"
 
 
 def bearing(key: str) -> dict[str, str]:
@@ -56,6 +63,45 @@ async def test_who_may_see_what() -> None:
         [upstream] = rig.upstreams.connections
         upstream.draining = True
         assert await status(rig, "/health") == 503
+
+
+async def test_what_is_under_way_ends_before_the_gateway_does() -> None:
+    """A stream, and a request that waits for a place; nothing new is taken."""
+    upstream = Scripted([pauses_after(*ANSWER[:3], then=ANSWER[3:], seconds=0.2)])
+    async with gateway_before(upstream, most=1, drain=60) as rig:
+        async with rig.stream() as response:
+            waits = asyncio.ensure_future(rig.streamed())
+            await rig.has_waiting(1)
+            stopping = asyncio.ensure_future(rig.stop())
+            assert await response.read() == HANDED_ON
+        assert await waits == (200, HANDED_ON)
+        await stopping
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await rig.streamed()
+        assert rig.relay.cut_off == 0
+
+
+async def test_what_is_under_way_too_long_ends_with_an_error() -> None:
+    """No sooner than it may and no later: a stream as one whose server fails, and with a refusal
+    what has no answer yet."""
+    upstream = Scripted([stalls_after(*ANSWER[:2])], always=stalls_after())
+    async with gateway_before(upstream, most=2, drain=0.2) as rig:
+        async with rig.stream() as response:
+            others = [asyncio.ensure_future(each()) for each in (rig.streamed, rig.whole)]
+            await rig.has_waiting(1)
+            began = time.monotonic()
+            await rig.stop()
+            assert 0.2 <= time.monotonic() - began < 5
+            said = await response.read()
+        refusals = await asyncio.gather(*others)
+
+    assert said.startswith(ROLE + ANSWER[1])
+    assert json.loads(said.removeprefix(ROLE + ANSWER[1] + b"data: "))["error"]["code"] == STOPPING
+    for status, body in refusals:
+        assert (status, json.loads(body)["error"]["code"]) == (503, STOPPING)
+    assert rig.relay.cut_off == 3
+    assert [each.reason for each in rig.outcomes] == 3 * [STOPPING]
+    assert rig.in_flight == 0
 
 
 @pytest.mark.parametrize(

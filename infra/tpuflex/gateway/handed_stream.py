@@ -46,6 +46,9 @@ _HEADERS = {
 _BROKEN_OFF = b"data: %b\n\n" % error_body(
     "The answer broke off: its server has failed.", "upstream_error", Reason.UPSTREAM_FAILED
 )
+_STOPPING = b"data: %b\n\n" % error_body(
+    "The answer broke off: the gateway is stopping.", "service_unavailable_error", Reason.STOPPING
+)
 
 
 class HandedStream:
@@ -113,7 +116,9 @@ class HandedStream:
             rest = await self._pump(answer, out)
             if rest is None:
                 return self._client
-            if isinstance(rest, FailedError):
+            if rest is _STOPPING:
+                passage.ended(200, Reason.STOPPING)
+            elif isinstance(rest, FailedError):
                 passage.ended(200, Reason.UPSTREAM_FAILED)
                 failed(rest)
                 rest = _BROKEN_OFF
@@ -137,8 +142,8 @@ class HandedStream:
         return self._client
 
     async def _pump(self, answer: StreamedAnswer, out: bytes) -> bytes | FailedError | None:
-        """Hand on all but the last of it, which is returned; or how it broke off; or None: the
-        client has left."""
+        """Hand on all but the last of it, which is returned, as is what a client gets instead when
+        the gateway stops; or how it broke off; or None: the client has left."""
         try:
             await self._client.prepare(self._passage.request)
             while not answer.ended:
@@ -151,6 +156,10 @@ class HandedStream:
                 if not data:
                     return FailedError("it ended in the middle of an answer")
                 out = answer.take(data)
+        except asyncio.CancelledError:
+            if not self._passage.cut:
+                raise
+            return _STOPPING
         except (aiohttp.ClientError, TooLongError) as error:
             if self._writing is not None:
                 return None

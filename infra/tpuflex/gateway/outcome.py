@@ -38,6 +38,7 @@ class Reason(StrEnum):
     TOO_LATE = "first_token_timeout"
     TIMEOUT = "timeout"
     # What had no other end.
+    STOPPING = "gateway_stopping"
     CLIENT_LEFT = "client_left"
     FAILED = "failed"
 

@@ -97,6 +97,7 @@ class Passage:
         usage: what it has used, as the upstream says.
         generated: events with something generated that have come.
         received: tokens of theirs, at most.
+        cut: whether the gateway, which stops, cancels it, and not a client that leaves.
         cached: whether the answer was given before.
         prices: micro-dollars for a token of the prompt, and for a generated one.
     """
@@ -121,6 +122,7 @@ class Passage:
     usage: Usage | None = None
     generated: int | None = None
     received: int | None = None
+    cut: bool = False
     cached: bool = False
     prices: tuple[float, float] = (0.0, 0.0)
 

@@ -12,9 +12,10 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
 
@@ -88,8 +89,16 @@ class Relay:
         self._ended, self._now = ended, now
         self._cache = AnswerCache()
         self._looked_after: set[HandedStream | WholeAnswer] = set()
-        #: How many requests have no answer yet, or not all of it.
-        self.under_way = 0
+        #: Requests that have no answer yet, or not all of it, by the task that answers.
+        self._under_way: dict[asyncio.Task[Any] | None, Passage] = {}
+        self._stopping, self._idle = False, asyncio.Event()
+        #: How many answers were cut off.
+        self.cut_off = 0
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have no answer yet, or not all of it."""
+        return len(self._under_way)
 
     def tick(self) -> None:
         """Refuse those who have waited for too long, and look after answers. To be called about
@@ -98,6 +107,23 @@ class Relay:
         self._admission.expire(now)
         for each in tuple(self._looked_after):
             each.tick(now)
+
+    async def drain(self, seconds: float) -> None:
+        """Refuse what comes, and wait until all that is under way has ended, for so many seconds
+        at most."""
+        self._stopping = True
+        if self._under_way:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), seconds)
+
+    def cut(self) -> None:
+        """Refuse what comes, and end what is under way with an error."""
+        self._stopping = True
+        self.cut_off += self.under_way
+        for task, passage in self._under_way.items():
+            if task is not None:
+                passage.cut = True
+                task.cancel()
 
     async def complete(
         self, request: web.BaseRequest, client: Client, ask: Ask, request_id: str
@@ -113,6 +139,8 @@ class Relay:
         if name in self._sampled:
             ask = ask.sampled(rules.sampling)
         try:
+            if self._stopping:
+                raise _stopping()
             check_bounds(ask, self._settings.requests)
         except RejectedError as rejected:
             self.rejected(rejected, request_id, client, began)
@@ -121,7 +149,8 @@ class Relay:
         want = Want(ask.model, name, rules.priority, bound.sequence, client.name)
         passage = Passage(request_id, client, ask, want, rules, bound, request, began)
         self._retries[client.name].request()
-        self.under_way += 1
+        task = asyncio.current_task()
+        self._under_way[task] = passage
         try:
             key = None
             if ask.model in self._cached:
@@ -147,8 +176,16 @@ class Relay:
         except RejectedError as rejected:
             passage.ended(rejected.status, rejected.reason)
             raise
+        except asyncio.CancelledError:
+            if not passage.cut or request.writer.output_size > 0:
+                raise
+            stopping = _stopping()
+            passage.ended(stopping.status, stopping.reason)
+            raise stopping from None
         finally:
-            self.under_way -= 1
+            del self._under_way[task]
+            if self._stopping and not self._under_way:
+                self._idle.set()
             self._ended(passage.outcome(self._now()))
             if passage.reservation is not None:
                 await self._settle(passage, passage.reservation)
@@ -338,3 +375,13 @@ class Relay:
                 self._looked_after.discard(stream)
         finally:
             response.close()
+
+
+def _stopping() -> RejectedError:
+    return RejectedError(
+        503,
+        "The gateway is stopping.",
+        Reason.STOPPING,
+        kind="service_unavailable_error",
+        retry_after=random.uniform(1, 4),  # noqa: S311 - jitter
+    )

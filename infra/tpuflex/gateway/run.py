@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from tpuflex.errors import TpuflexError
 from tpuflex.files.trusted import own_directory, read_private, write_private
 from tpuflex.gateway.access_log import open_access_log
 from tpuflex.gateway.admission import Admission, ClassRules
@@ -51,7 +52,7 @@ def run_gateway(
     output: int,
 ) -> None:
     """Run a gateway until Ctrl-C or SIGTERM. Requests in flight have half a minute then; at a
-    second signal they end at once.
+    second signal they end at once, with an error.
 
     Args:
         config: its configuration.
@@ -62,7 +63,8 @@ def run_gateway(
         output: descriptor of standard output, for the access log.
 
     Raises:
-        TpuflexError: it cannot listen, or a store of budgets does not answer.
+        TpuflexError: it cannot listen, a store of budgets does not answer, or answers were cut off
+            at the end.
     """
     # Each client, and each request of its at an upstream, has a descriptor; 1024 are the default.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -120,21 +122,27 @@ async def _run(
         )
         watching = asyncio.create_task(fleet.run())
         try:
-            async with serving(
-                gateway, relay, settings.host, settings.port, tls=config.tls
-            ) as port:
-                write_private(port_file(home), f"{port}\n")
-                report(f"Listening at {config.url(settings.host, port)}/v1")
-                stopped = asyncio.ensure_future(ends.wait())
-                await asyncio.wait((stopped, watching), return_when=asyncio.FIRST_COMPLETED)
-                stopped.cancel()
-                if relay.under_way:
-                    report(
-                        f"Requests under way ({relay.under_way}) have {DRAIN_S:.0f} s to end;"
-                        " Ctrl-C ends them now."
-                    )
+            with suppress(asyncio.CancelledError):  # a second signal
+                async with serving(
+                    gateway, relay, settings.host, settings.port, tls=config.tls
+                ) as port:
+                    write_private(port_file(home), f"{port}\n")
+                    report(f"Listening at {config.url(settings.host, port)}/v1")
+                    stopped = asyncio.ensure_future(ends.wait())
+                    await asyncio.wait((stopped, watching), return_when=asyncio.FIRST_COMPLETED)
+                    stopped.cancel()
+                    if relay.under_way:
+                        report(
+                            f"Requests under way ({relay.under_way}) have {DRAIN_S:.0f} s to end;"
+                            " Ctrl-C ends them now."
+                        )
             if watching.done():
                 watching.result()
+            if relay.cut_off:
+                raise TpuflexError(
+                    f"Answers that were cut off: {relay.cut_off}.",
+                    hint="Their clients have the error gateway_stopping, and may ask again.",
+                )
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)

@@ -43,8 +43,10 @@ _IDLE_S = 75.0
 _LINGER_S = 2.0
 #: Bytes of an answer that a transport takes without a wait, if it has nothing else.
 _TAKEN_AT_ONCE = 16 * 1024
-#: Seconds that requests in flight have to end, when the gateway does.
+#: Seconds that requests in flight have to end, when the gateway does; and that those have which are
+#: cut off then to take their error.
 DRAIN_S = 30.0
+_LAST_WORDS_S = 1.0
 #: Seconds between looks at what waits and what streams.
 _TICK_S = 0.5
 #: Seconds that a client's library may wait by itself until it asks again.
@@ -95,7 +97,7 @@ class Gateway:
             answer = self._get(request, path)
         except RejectedError as rejected:
             answer = _rejection(rejected)
-            if rejected.reason is Reason.BAD_FRAMING:
+            if rejected.reason in (Reason.BAD_FRAMING, Reason.STOPPING):
                 answer.force_close()
         answer.headers["x-request-id"] = identifier
         return answer
@@ -270,7 +272,7 @@ async def serving(
     drain: float = DRAIN_S,
 ) -> AsyncIterator[int]:
     """Answer requests as long as the block runs; then those that are in flight have ``drain``
-    seconds to end.
+    seconds to end, less if the task is cancelled, and the rest ends with an error.
 
     Args:
         gateway: answers.
@@ -294,7 +296,7 @@ async def serving(
         keepalive_timeout=_IDLE_S,
         lingering_time=_LINGER_S,
     )
-    runner = web.ServerRunner(server, shutdown_timeout=drain)
+    runner = web.ServerRunner(server, shutdown_timeout=_LAST_WORDS_S)
     await runner.setup()
     site = web.TCPSite(runner, host, port, ssl_context=tls, backlog=_BACKLOG)
     ticking = asyncio.create_task(_tick(relay))
@@ -307,8 +309,12 @@ async def serving(
                 hint="Write another one for port, or 0 for any free one.",
             ) from error
         yield runner.addresses[0][1]
+        await site.stop()
+        server.pre_shutdown()
+        await relay.drain(drain)
     finally:
         try:
+            relay.cut()
             await runner.cleanup()
         finally:
             ticking.cancel()
