@@ -95,7 +95,7 @@ def test_how_requests_have_ended() -> None:
     counters = Parts().counters()
     moved = replace(GOOD, moved=Reason.TOO_LATE, upstream="url", pool=1)
     unknown = replace(
-        REFUSED, client="", request_class="", model="", status=401, reason=Reason.CLIENT_LEFT
+        REFUSED, client="", request_class="", model="", status=401, reason=Reason.INVALID_KEY
     )
     cached = replace(REFUSED, status=200, reason=None, cached=True)
     broken_off = replace(GOOD, model="other", reason=Reason.UPSTREAM_FAILED)

@@ -163,7 +163,7 @@ class Admission:
 
     def waiting(self, request_class: str) -> int:
         """How many requests of a class wait."""
-        return sum(map(len, self._waiting[request_class].values()))
+        return sum(map(len, self._waiting.get(request_class, {}).values()))
 
     def ask(
         self, want: Want, now: float, decided: Decision, tried: Collection[Upstream] = ()
