@@ -363,4 +363,6 @@ async def gateway_before(
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)
         )
-        yield Rig(upstreams, session, outcomes, relay, admission, budgets, port, clock, stops.aclose)
+        yield Rig(
+            upstreams, session, outcomes, relay, admission, budgets, port, clock, stops.aclose
+        )
