@@ -310,6 +310,7 @@ async def gateway_before(
     most: int = 64,
     tls: ssl.SSLContext | None = None,
     drain: float = 0.5,
+    connections: int | None = None,
 ) -> AsyncIterator[Rig]:
     """A gateway before upstreams, the first of which is asked first."""
     clients = {
@@ -358,7 +359,7 @@ async def gateway_before(
         )
         stops = await stack.enter_async_context(AsyncExitStack())
         port = await stops.enter_async_context(
-            serving(gateway, relay, "127.0.0.1", 0, tls=tls, drain=drain)
+            serving(gateway, relay, "127.0.0.1", 0, tls=tls, drain=drain, most=connections)
         )
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)

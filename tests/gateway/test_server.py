@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
+import resource
 import ssl
 import time
 from pathlib import Path
@@ -44,6 +46,44 @@ async def status(rig: Rig, path: str, key: str = "") -> int:
     async with rig.session.get(path, headers=headers) as response:
         assert response.headers["x-request-id"]
         return response.status
+
+
+async def test_a_connection_too_many_is_refused() -> None:
+    """In OpenAI's form, whoever it is; those that are there go on, and one that ends makes room."""
+    async with gateway_before(Scripted(), connections=2) as rig:
+        idle = await asyncio.open_connection("127.0.0.1", rig.port)
+        assert await rig.streamed() == (200, HANDED_ON)
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(body)["error"]["code"] == "overloaded"
+        writer.close()
+
+        assert await rig.streamed() == (200, HANDED_ON)
+        idle[1].close()
+        assert await idle[0].read() == b""
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_no_upstream_is_blamed_where_descriptors_have_run_out() -> None:
+    async with gateway_before(upstream := Scripted(), second := Scripted()) as rig:
+        assert await status(rig, "/health") == 200
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        next_one = os.dup(0)
+        os.close(next_one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, hard))
+        try:
+            async with rig.stream() as response:
+                assert response.status == 503
+                assert response.headers["x-tpuflex-reason"] == "overloaded"
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert rig.upstreams.suspected == rig.upstreams.doubted == []
+    assert upstream.asked == second.asked == []
 
 
 async def test_who_may_see_what() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -104,6 +105,12 @@ def open_session(fingerprint: str = "") -> aiohttp.ClientSession:
     )
 
 
+def lacks_descriptors(error: BaseException) -> bool:
+    """Whether a connection could not be made since this process, or machine, may open no more
+    files: which says nothing of the upstream."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 class _OwnersConnector(aiohttp.TCPConnector):
     """Connections that end, on this machine, at a process of this user alone: every user can listen
     where an emulated host, or a tunnel, should. With TLS the certificate tells."""
@@ -137,7 +144,7 @@ class _OwnersConnector(aiohttp.TCPConnector):
             if isinstance(error, ConnectionRefusedError):
                 raise NotOursError(f"nothing was sent: {error}") from error
             if isinstance(error, OSError):
-                raise aiohttp.ClientConnectionError(str(error)) from error
+                raise aiohttp.ClientOSError(error.errno, str(error)) from error
             raise
         self._checked.add(protocol)
         return found

@@ -6,10 +6,11 @@ import asyncio
 import hmac
 import json
 import math
+import resource
 import ssl
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,15 @@ _WORTH_A_WAIT_S = 120
 #: Connections that wait to be accepted.
 _BACKLOG = 1024
 
+#: Descriptors for all but clients and their requests: idle connections to upstreams, files.
+_OTHER_DESCRIPTORS = 128
+#: Most connections of clients, however many descriptors there may be: each takes some 10 KiB.
+_MOST_CONNECTIONS = 16_384
+
 _TOO_LONG = RejectedError(413, "The body is longer than it may be.", Reason.BODY_TOO_LONG)
+
+
+_Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Gateway:
@@ -203,6 +212,32 @@ def _rejection(rejected: RejectedError) -> web.Response:
     return web.Response(status=rejected.status, body=rejected.body, headers=headers)
 
 
+def _no_room() -> bytes:
+    """The answer to a connection that is one too many, whatever it is for."""
+    said = RejectedError(
+        503,
+        "The gateway has as many connections as it may have.",
+        Reason.FULL,
+        kind="service_unavailable_error",
+    )
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\nRetry-After: 2\r\nx-tpuflex-reason: %b\r\n"
+        b"Connection: close\r\n\r\n%b"
+    ) % (len(said.body), said.reason.encode(), said.body)
+
+
+_NO_ROOM = _no_room()
+
+
+def _most_connections() -> int:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    # A client's, and its request's at an upstream.
+    return max(1, min(_MOST_CONNECTIONS, (limit - _OTHER_DESCRIPTORS) // 2))
+
+
 class _Connection(web.RequestHandler):
     """A connection, which says what is wrong in OpenAI's form, and repeats nothing that it got: a
     line that cannot be read may have a key in it."""
@@ -257,6 +292,19 @@ class _Connection(web.RequestHandler):
 
 
 class _Server(web.Server):
+    """Has so many connections at most: else strangers could have all descriptors, and none be left
+    for connections to upstreams."""
+
+    def __init__(self, answer: _Answer, most: int, **how: Any) -> None:
+        super().__init__(answer, **how)
+        self._most = most
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        if len(self._connections) > self._most:
+            transport.write(_NO_ROOM)
+            handler.force_close()
+
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)
 
@@ -270,6 +318,7 @@ async def serving(
     *,
     tls: ssl.SSLContext | None = None,
     drain: float = DRAIN_S,
+    most: int | None = None,
 ) -> AsyncIterator[int]:
     """Answer requests as long as the block runs; then those that are in flight have ``drain``
     seconds to end, less if the task is cancelled, and the rest ends with an error.
@@ -281,6 +330,7 @@ async def serving(
         port: port to listen on; 0 is any free one.
         tls: certificate and key; None for none.
         drain: seconds.
+        most: connections of clients; by default as many as descriptors are there for.
 
     Yields:
         the port.
@@ -290,6 +340,7 @@ async def serving(
     """
     server = _Server(
         gateway.answer,
+        _most_connections() if most is None else most,
         handler_cancellation=True,
         access_log=None,
         auto_decompress=False,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from aiohttp import web
 
-from tpuflex.gateway.connection import USED_BEFORE
+from tpuflex.gateway.connection import USED_BEFORE, lacks_descriptors
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
 
@@ -302,6 +302,15 @@ def _headers(response: aiohttp.ClientResponse, passage: Passage) -> dict[str, st
 def _failed(error: aiohttp.ClientError | TooLongError) -> FailedError:
     if isinstance(error, TooLongError):
         return FailedError("The upstream's answer is too long.")
+    if lacks_descriptors(error):
+        return FailedError(
+            "The gateway may open no more connections.",
+            Reason.FULL,
+            status=503,
+            blame=Blame.NONE,
+            moves=False,
+            computed=False,
+        )
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return FailedError("The upstream cannot be reached.", blame=Blame.CERTAIN, computed=False)
     return FailedError(

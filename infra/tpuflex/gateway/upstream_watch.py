@@ -15,6 +15,7 @@ import aiohttp
 from pydantic import BaseModel, Field, ValidationError
 
 from tpuflex.errors import TpuflexError
+from tpuflex.gateway.connection import lacks_descriptors
 from tpuflex.gateway.first_token import LEAST, SHARE
 from tpuflex.gateway.threads import first_of, in_thread
 from tpuflex.measure.metrics import Histogram
@@ -223,7 +224,7 @@ class UpstreamWatch:
             if self._guarded:
                 with suppress(TimeoutError, aiohttp.ClientError, OSError):
                     await self._ask_the_guard()
-            if self.upstream.draining:
+            if self.upstream.draining or lacks_descriptors(error):
                 return True
             self.suspect(str(error) if isinstance(error, _UnfitError) else _words(error))
             return False
@@ -312,7 +313,8 @@ class UpstreamWatch:
         except TimeoutError:
             pass  # it is busy: what it said last may still hold
         except (aiohttp.ClientError, OSError) as error:
-            self.suspect(_words(error))
+            if not lacks_descriptors(error):
+                self.suspect(_words(error))
         upstream.limit.second(self._now(), upstream.waiting)
 
     async def _ask_the_guard(self) -> None:
