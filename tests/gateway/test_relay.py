@@ -144,7 +144,12 @@ async def test_an_error_in_the_middle_is_the_end(together: bool) -> None:
     then = [GIVEN_UP + DONE] if together else [GIVEN_UP, DONE]
     script = pauses_after(said, then=then)
     async with gateway_before(Scripted(always=script), second := Scripted()) as rig:
-        assert await rig.streamed() == (200, said + GIVEN_UP)
+        status, body = await rig.streamed()
+
+    assert status == 200
+    assert body.startswith(said)
+    error = json.loads(body.removeprefix(said).removeprefix(b"data: "))["error"]
+    assert (error["message"], error["code"]) == ("EngineCore encountered an issue", "500")
 
     assert second.asked == []
     assert rig.outcomes[0].reason == "upstream_error"
@@ -152,15 +157,20 @@ async def test_an_error_in_the_middle_is_the_end(together: bool) -> None:
 
 @pytest.mark.parametrize("status", [400, 404, 422])
 async def test_what_an_upstream_says_of_the_request_is_handed_on(status: int) -> None:
-    """Another one would say the same."""
-    text = '{"error": {"message": "too long a prompt"}}'
-    first = Scripted(always=answers(status, text, Server="vllm"))
+    """Another one would say the same; what is no error in OpenAI's form is not repeated."""
+    said = {"message": "too long a prompt", "type": "Bad", "param": None, "code": "x"}
+    told = answers(status, json.dumps({"error": said, "more": "sk-secret"}), Server="vllm")
+    other = answers(status, '{"detail": "sk-secret"}')
+    first = Scripted([told, told], always=other)
     async with gateway_before(first, second := Scripted()) as rig:
         for stream in (True, False):
             async with rig.ask(stream=stream) as response:
                 assert response.status == status
-                assert await response.text() == text
+                assert await response.json() == {"error": said}
                 assert response.headers.get("Server") != "vllm"
+        async with rig.ask() as response:
+            assert response.status == status
+            assert (await response.json())["error"]["code"] == "upstream_refused"
 
     assert second.asked == []
     assert rig.upstreams.suspected == rig.upstreams.doubted == []

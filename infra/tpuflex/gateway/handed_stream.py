@@ -17,7 +17,7 @@ from aiohttp import web
 from tpuflex.gateway.door import error_body
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import TooLongError
-from tpuflex.gateway.upstream_answer import FailedError, end_stream
+from tpuflex.gateway.upstream_answer import FailedError, end_stream, told_error
 
 if TYPE_CHECKING:
     from tpuflex.gateway.passage import Passage
@@ -125,7 +125,8 @@ class HandedStream:
             elif answer.error is not None:
                 passage.ended(200, Reason.UPSTREAM_ERROR)
                 failed(FailedError("it has given up a request"))
-                rest += answer.error if b'"error"' in answer.error else _BROKEN_OFF
+                told = told_error(answer.error)
+                rest += _BROKEN_OFF if told is None else b"data: %b\n\n" % told
             else:
                 passage.ended(200)
                 self._tell_pace(answer)

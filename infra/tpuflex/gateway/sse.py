@@ -58,8 +58,8 @@ class StreamedAnswer:
     Attributes:
         begun: whether there was content, reasoning, a tool call or a reason to finish.
         done: whether its end was there: ``[DONE]``.
-        error: the event with which the upstream gave up; None if it did not. Nothing that comes
-            after it counts.
+        error: the data of the event with which the upstream gave up; None if it did not. Nothing
+            that comes after it counts.
         usage: what the upstream says that was used; None as long as it has not.
         events: how many events there were from the first with content on.
     """
@@ -119,7 +119,7 @@ class StreamedAnswer:
         except (ValueError, RecursionError):
             document = None
         if name == b"error" or _is_error(document):
-            self.error = event
+            self.error = data
             return False
         usage = Usage.of(document)
         if usage is not None:

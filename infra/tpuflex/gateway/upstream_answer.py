@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from tpuflex.gateway.connection import USED_BEFORE, lacks_descriptors
+from tpuflex.gateway.door import error_body
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 #: Bytes of an answer that is not streamed.
 _MOST_ANSWER = 64 * 1024 * 1024
+#: Bytes of an error that is read, and characters of each of its parts that is handed on.
+_MOST_ERROR = 64 * 1024
+_MOST_TOLD = 2048
 #: Bytes of a body above which it is not handed to a connection at once.
 _LONG_BODY = 512 * 1024
 #: How much longer than expected an answer may take that is not streamed.
@@ -263,7 +267,8 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
             computed=False,
         )
     if 400 <= status < 500:
-        answer = web.Response(status=status, body=body, headers=_headers(response, passage))
+        words = told_error(body) or error_body(said, "upstream_error", Reason.UPSTREAM_REFUSED)
+        answer = web.Response(status=status, body=words, headers=_headers(response, passage))
         # At 429 it is the gateway's own limit there.
         raise FailedError(
             said,
@@ -276,6 +281,24 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
         )
     blame = Blame.CERTAIN if status == 503 else Blame.DOUBT
     raise FailedError(said, blame=blame, computed=False)
+
+
+def told_error(said: bytes) -> bytes | None:
+    """An upstream's error as a client gets it: what OpenAI's form has, as text that is not long.
+    None if it is in no such form."""
+    try:
+        document = json.loads(said) if len(said) <= _MOST_ERROR else None
+    except (ValueError, RecursionError):
+        return None
+    # Older ones of vLLM have it at the top.
+    error = document.get("error", document) if isinstance(document, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return None
+    told = {
+        name: str(value)[:_MOST_TOLD] if isinstance(value := error.get(name), str | int) else None
+        for name in ("message", "type", "param", "code")
+    }
+    return json.dumps({"error": told}).encode()
 
 
 def _check_encoding(response: aiohttp.ClientResponse) -> None:
@@ -291,7 +314,7 @@ def _check_encoding(response: aiohttp.ClientResponse) -> None:
 def _headers(response: aiohttp.ClientResponse, passage: Passage) -> dict[str, str]:
     """The headers of an answer that is handed on: nothing else of the upstream's is."""
     headers = {
-        "Content-Type": response.headers.get("Content-Type", "application/json"),
+        "Content-Type": "application/json",
         "x-request-id": passage.id,
     }
     if (after := response.headers.get("Retry-After")) is not None:
