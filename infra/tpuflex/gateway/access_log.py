@@ -24,9 +24,13 @@ from tpuflex.gateway.outcome import Outcome
 
 #: Standard output, as a name of a file.
 STANDARD_OUTPUT = "-"
-#: Requests that may wait to be written, and how many are written at once.
+#: Requests that may wait to be written, and how many lines are made at once: while a thread makes
+#: them, no request goes on.
 _WAITING = 10_000
-_BATCH = 500
+_BATCH = 50
+#: Seconds until a request that has ended is written, with those that end meanwhile: to wake a
+#: thread for each costs as much as half of all policy.
+_GATHER_S = 0.1
 _FIELDS = tuple(each.name for each in fields(Outcome))
 #: Seconds for the last ones, when the gateway ends.
 _END_S = 2.0
@@ -49,7 +53,7 @@ class AccessLog:
         self._write, self._now = write, now
         self._waiting: deque[tuple[datetime, Outcome]] = deque()
         self._wakes = threading.Event()
-        self._ends = False
+        self._ends = threading.Event()
         #: Lines for which there was no room, that could not be written, and that the log has said.
         self._refused = self._lost = self._said = 0
 
@@ -75,13 +79,14 @@ class AccessLog:
         try:
             yield
         finally:
-            self._ends = True
+            self._ends.set()
             self._wakes.set()
             thread.join(_END_S)
 
     def _run(self) -> None:
-        while not self._ends or self._waiting:
+        while not self._ends.is_set() or self._waiting:
             self._wakes.wait()
+            self._ends.wait(_GATHER_S)
             self._wakes.clear()
             while self._waiting:
                 count = min(len(self._waiting), _BATCH)
