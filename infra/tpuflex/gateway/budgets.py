@@ -24,7 +24,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from limits.aio.storage import MemoryStorage, RedisStorage, Storage
@@ -57,7 +57,7 @@ _MINUTE, _DAY = 60, 86_400
 _T = TypeVar("_T")
 
 
-class _Unit(Enum):
+class _Unit(StrEnum):
     REQUESTS = "requests"
     TOKENS = "tokens"
     USD_MICROS = "US dollars"

@@ -51,6 +51,12 @@ _STOPPING = b"data: %b\n\n" % error_body(
 )
 
 
+class _Answer(web.StreamResponse):
+    """A stream's answer, whose head goes with its first event, in one packet."""
+
+    _send_headers_immediately = False
+
+
 class HandedStream:
     """A stream that has begun.
 
@@ -70,7 +76,7 @@ class HandedStream:
     ) -> None:
         self._passage, self._upstream, self._response = passage, upstream, response
         self._now = now
-        self._client = web.StreamResponse(headers={**_HEADERS, "x-request-id": passage.id})
+        self._client = _Answer(headers={**_HEADERS, "x-request-id": passage.id})
         #: When something came from the upstream, and when the client got something.
         self._heard = self._said = self._began = now()
         #: Since when the client has not taken what it got; None while it has.

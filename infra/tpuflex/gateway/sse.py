@@ -21,7 +21,7 @@ _MOST_TOKENS = 10**9
 #: (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 #: Of a choice or its delta, what is there before anything was generated.
-_BEFORE = frozenset(("role", "index", "logprobs", "prompt_token_ids"))
+_BEFORE = frozenset(("role", "index", "logprobs", "prompt_token_ids", "delta"))
 
 
 class TooLongError(ValueError):
@@ -184,10 +184,13 @@ def _has_content(choices: Any) -> bool:
     if not isinstance(choices, list):
         return False
     for choice in choices:
-        if not isinstance(choice, dict):
-            continue
-        delta = choice.get("delta")
-        said = {**choice, **delta} if isinstance(delta, dict) else choice
-        if any(value and key not in _BEFORE and key != "delta" for key, value in said.items()):
+        if isinstance(choice, dict) and (_says(choice) or _says(choice.get("delta"))):
             return True
     return False
+
+
+def _says(part: object) -> bool:
+    """Whether a choice or its delta has anything that was generated."""
+    if not isinstance(part, dict):
+        return False
+    return any(value and key not in _BEFORE for key, value in part.items())

@@ -362,6 +362,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 async def end_stream(response: aiohttp.ClientResponse) -> None:
     """Read the end of a stream, so that its connection can be used again."""
+    if response.content.is_eof():
+        return
     with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(_END_S):
             while await response.content.readany():
