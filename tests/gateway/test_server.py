@@ -48,24 +48,19 @@ async def status(rig: Rig, path: str, key: str = "") -> int:
         return response.status
 
 
-async def test_a_connection_too_many_is_refused() -> None:
-    """In OpenAI's form, whoever it is; those that are there go on, and one that ends makes room."""
-    async with gateway_before(Scripted(), connections=2) as rig:
-        idle = await asyncio.open_connection("127.0.0.1", rig.port)
-        assert await rig.streamed() == (200, HANDED_ON)
-        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+async def test_of_too_many_connections_the_oldest_without_a_request_is_closed() -> None:
+    """So strangers keep nobody out; a new one is refused where all have requests."""
+    async with gateway_before(Scripted(always=stalls_after(*ANSWER[:2])), connections=2) as rig:
+        strangers = [await asyncio.open_connection("127.0.0.1", rig.port) for _ in range(3)]
+        async with rig.stream(), rig.stream():
+            for reader, _ in strangers:
+                assert await reader.read() == b""
+            reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")
         assert json.loads(body)["error"]["code"] == "overloaded"
-        writer.close()
-
-        assert await rig.streamed() == (200, HANDED_ON)
-        idle[1].close()
-        assert await idle[0].read() == b""
-        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
-        writer.write(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-        writer.close()
+        for _, each in (*strangers, (reader, writer)):
+            each.close()
 
 
 async def test_no_upstream_is_blamed_where_descriptors_have_run_out() -> None:

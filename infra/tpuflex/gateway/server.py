@@ -293,7 +293,8 @@ class _Connection(web.RequestHandler):
 
 class _Server(web.Server):
     """Has so many connections at most: else strangers could have all descriptors, and none be left
-    for connections to upstreams."""
+    for connections to upstreams. Of those without a request, as all of strangers are, the oldest
+    makes room for a new one."""
 
     def __init__(self, answer: _Answer, most: int, **how: Any) -> None:
         super().__init__(answer, **how)
@@ -302,8 +303,13 @@ class _Server(web.Server):
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         if len(self._connections) > self._most:
-            transport.write(_NO_ROOM)
-            handler.force_close()
+            for each in self._connections:
+                if each is handler:
+                    transport.write(_NO_ROOM)
+                elif each.transport is None or each._current_request is not None:
+                    continue
+                each.force_close()
+                break
 
     def __call__(self) -> web.RequestHandler:
         return _Connection(self, loop=self._loop, **self._kwargs)

@@ -55,7 +55,7 @@ async def slow_clients_of(rig: Rig) -> AsyncIterator[asyncio.StreamReader]:
 async def test_500_slow_clients_hold_up_nobody() -> None:
     """Of three tries one is enough: what else runs here may begin in the middle of one."""
     ratios = []
-    async with gateway_before(Scripted()) as rig:
+    async with gateway_before(Scripted(), connections=2 * COUNT) as rig:
         for _ in range(3):
             before = await p99(rig)
             async with slow_clients_of(rig):
@@ -68,6 +68,7 @@ async def test_500_slow_clients_hold_up_nobody() -> None:
 async def test_slow_clients_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_IDLE_S", "_BODY_S"):
         monkeypatch.setattr(f"tpuflex.gateway.server.{name}", 3.0)
-    async with gateway_before(upstream := Scripted()) as rig, slow_clients_of(rig) as printed:
+    gateway = gateway_before(upstream := Scripted(), connections=2 * COUNT)
+    async with gateway as rig, slow_clients_of(rig) as printed:
         assert float(await printed.readline()) < 10
     assert upstream.asked == []
