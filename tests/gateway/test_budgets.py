@@ -16,7 +16,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from limits.errors import StorageError
 
-from tpuflex.errors import ApiError
 from tpuflex.gateway.budgets import Budgets, MemoryCounts, open_budgets
 from tpuflex.gateway.clients import Client
 from tpuflex.gateway.door import RejectedError
@@ -317,10 +316,14 @@ async def test_what_cannot_be_given_back_stays_counted_and_harms_nobody() -> Non
 async def test_a_store_that_does_not_answer_is_said_at_the_start(unused_tcp_port: int) -> None:
     store = BudgetStore(url=f"valkey://127.0.0.1:{unused_tcp_port}")
 
-    with pytest.raises(ApiError, match=r"cannot be counted at valkey://127\.0\.0\.1") as caught:
-        async with open_budgets(store, Path()):
-            pass
-    assert "budgets.url" in str(caught.value)
+    lines = list[str]()
+    async with open_budgets(store, Path(), lines.append) as budgets:
+        with pytest.raises(RejectedError) as caught:
+            await budgets.reserve(client(tokens_per_day=100), 1, 0)
+        await budgets.reserve(client(), 1, 0)
+    assert caught.value.reason == "budgets_unreachable"
+    [line] = lines
+    assert "Those with limits get status 503 until it can." in line
 
 
 async def test_what_is_used_can_be_looked_at() -> None:

@@ -35,9 +35,9 @@ FOUND = [
     ("host", 1, "in clear"),
     ("upstreams.main.key_file", 4, "a stack has its own"),
     ("upstreams.other.model", 5, "is missing"),
-    ("models.fast.pools", 8, "there is not there"),
-    ("clients.app.request_class", 10, "night is not there"),
-    ("clients.batch.models", 11, "slow is not there"),
+    ("models.fast.pools", 8, "there is no there"),
+    ("clients.app.request_class", 10, "there is no night"),
+    ("clients.batch.models", 11, "there is no slow"),
     ("clients.batch.key_sha256", 11, "app has the same key"),
 ]
 MISTYPED = """\
@@ -45,10 +45,14 @@ prot: 80
 upstreams:
   main: {stak: dev}
   Other one: {stack: dev}
+  c: {url: "ftp://x", model: m}
+clients:
+  app: {key_sha256: ABC}
 classes:
   night: {wait: 2h, first_token: {slow: soon}}
 budgets: {url: "http://x"}
 """
+ONE = "upstreams: {a: {stack: dev}}\n"
 
 
 class Opened:
@@ -127,12 +131,16 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         "prot": "Did you mean port?",
         "upstreams.main.stak": "Did you mean stack?",
         "upstreams.Other one": "Write at most 40 lower-case letters, digits, - and _.",
+        "upstreams.c.url": "Write a base URL such as https://api.example.com/v1, without a key in"
+        " it.",
+        "clients.app.key_sha256": "Write the 64 digits that `tpuflex gateway key` prints, in lower"
+        " case.",
         "classes.night.wait": "Write 10m or less.",
         "classes.night.first_token.slow": "Write a number.",
         "budgets.url": "Write redis://HOST:PORT, without a password: that belongs in"
         " password_file.",
     }
-    assert [at for _, at, _ in problems(caught.value)] == [1, 3, 4, 6, 6, 7]
+    assert [at for _, at, _ in problems(caught.value)] == [1, 3, 4, 5, 7, 9, 9, 10]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +151,10 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         ("port: 80\n", "upstreams: is missing"),
         ("port: 80\nport: 81\n", "port: is written twice"),
         ("upstreams: {a: {stack: nowhere}}\n", "upstreams.a.stack: There is no stack 'nowhere'"),
+        ("tpuflex:gateway: {port: 80}\n", "Write the keys of tpuflex:gateway at the top level"),
+        ("config: {tpuflex:gateway: {port: 80}}\n", "at the top level"),
         ("upstreams: [\n", "is not YAML"),
+        (f"{ONE}access_log: nowhere/log\n", "access_log: there is no directory .*nowhere"),
         ("tls: somewhere\nupstreams: {a: {stack: dev}}\n", "tls: "),
     ],
 )

@@ -65,6 +65,9 @@ class Parts:
     def pools(self, model: str) -> list[list[Upstream]]:
         return [self.found] if model == "served" else []
 
+    def unseen_stacks(self) -> dict[str, str]:
+        return {"west": "Stack west has no slice."}
+
     def waiting(self, request_class: str) -> int:
         return 3 if request_class == "batch" else 0
 

@@ -46,6 +46,7 @@ async def test_it_opens_once_it_has_completed_a_token(tmp_path: Path) -> None:
             assert (connection.prompt_usd_micros, connection.generated_usd_micros) == (0.25, 2)
             assert server.documents[0]["max_tokens"] == 1
             assert running.lines == [f"a is open: {MODEL} has answered."]
+            assert (there.why, there.since) == ("", 0)
             assert KEY not in repr(connection)
 
 
@@ -80,10 +81,47 @@ async def test_it_stays_closed_until_it_completes(
             await running.clock.move(5)
             await until(lambda: len(server.documents) == 2)
             await running.clock.move(4)
-            assert len(running.lines) == 1
             assert why in running.lines[0]
+            assert running.lines[1:] == [f"Nothing serves {MODEL}: its requests are refused."]
+            assert (why in running.one().why, running.one().since) == (True, 0)
             await running.clock.move(1)
             await until(lambda: running.one().open)
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"key_file": None}, "it wants a key. Write upstreams.a.key_file."),
+        ({"url": "/other/v1"}, "answered with 404. Is its model called org/model there?"),
+        ({"url": ""}, "answered with 404. Does the URL end with /v1? It is http://127.0.0.1:"),
+    ],
+)
+async def test_what_is_wrong_with_how_it_is_written(
+    tmp_path: Path, settings: dict[str, Any], advice: str
+) -> None:
+    async with UpstreamServer().running() as server:
+        one = upstream(server, tmp_path)
+        if "url" in settings:
+            settings["url"] = f"{server.url.removesuffix('/v1')}{settings['url']}"
+        async with running_fleet(tmp_path, upstreams={"a": one | settings}) as running:
+            assert advice in running.lines[0]
+
+
+async def test_a_model_loses_its_last_upstream(tmp_path: Path) -> None:
+    """That is said each time; not as long as another one serves it."""
+    async with UpstreamServer().running() as server:
+        one = upstream(server, tmp_path)
+        async with running_fleet(tmp_path, upstreams={"a": one, "b": one}) as running:
+            nothing = f"Nothing serves {MODEL}: its requests are refused."
+            for _ in range(2):
+                for each in running.fleet.upstreams():
+                    running.fleet.suspect(each, "it has failed")
+                await running.until(lambda: all(each.open for each in running.fleet.upstreams()))
+            assert [line for line in running.lines if "open" not in line] == [
+                "a is closed: it has failed.",
+                "b is closed: it has failed.",
+                nothing,
+            ] * 2
 
 
 async def test_a_key_file_that_others_may_read(tmp_path: Path) -> None:
@@ -135,7 +173,7 @@ async def test_one_that_is_doubted_is_open_as_long_as_it_makes_tokens(
         assert there.open == (answer == COMPLETED)
         if not there.open:
             await until(lambda: len(server.documents) == 3)  # it is asked again at once
-            assert running.lines[-1] == "a is closed: a completion was answered with 500."
+            assert "a is closed: a completion was answered with 500." in running.lines
         else:
             assert len(server.documents) == 2
 
@@ -231,7 +269,7 @@ async def test_one_that_is_gone_is_noticed_without_a_request(tmp_path: Path) -> 
         await running.clock.move(1)
         await until(lambda: not running.one().open)
 
-        assert running.lines[-1].startswith("a is closed: no connection to 127.0.0.1:")
+        assert running.one().why.startswith("no connection to 127.0.0.1:")
 
 
 async def test_models_and_pools(tmp_path: Path) -> None:

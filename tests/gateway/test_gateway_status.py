@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +17,15 @@ import pytest
 
 from tests.gateway.test_counters import GOOD, REFUSED, Parts, upstream
 from tests.security.certificates import certificate
-from tpuflex.errors import AccessError, ApiError, NotFoundError, ServerDownError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, ConflictError, ServerDownError, TpuflexError
 from tpuflex.files.trusted import own_directory, write_private
 from tpuflex.gateway.budgets import Budgets, MemoryCounts
 from tpuflex.gateway.clients import Client
-from tpuflex.gateway.config import GatewayConfig, key_file, port_file
+from tpuflex.gateway.config import GatewayConfig, key_file
 from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
 from tpuflex.gateway.gateway_status import GatewayStatus, read_status, status_of, watch_status
 from tpuflex.gateway.outcome import Reason
+from tpuflex.gateway.running import running, running_gateways
 from tpuflex.settings.gateway import GatewaySettings, TlsSettings
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -44,11 +45,12 @@ SETTINGS = GatewaySettings.model_validate(
 
 async def sample() -> GatewayStatus:
     """A gateway before a slice that is slow, one that drains, and a server that is closed."""
-    slow = upstream("prod/prod-g7", open=True, in_flight=3, ends=160.0, kv_use=0.5)
+    slow = upstream("prod/prod-g7", open=True, in_flight=3, ends=160.0, kv_use=0.5, since=40.0)
     breaker = slow.breaker("interactive", FirstTokenLimits(1.5, 2.0))
     for _ in range(LEAST):
         breaker.first_token(breaker.begin(0.0), 1.9)
     parts = Parts([slow, upstream("prod/prod-g6", open=True, draining=True), upstream("url")])
+    parts.found[2].why, parts.found[2].since = "it refuses its key.", 70.0
     counters = parts.counters()
     refused = replace(REFUSED, request_class="", reason=Reason.INVALID_KEY)
     for each in (GOOD, GOOD, REFUSED, refused):
@@ -76,7 +78,15 @@ async def test_what_a_gateway_says_of_itself() -> None:
         "url": "closed",
     }
     assert (slow.in_flight, slow.limit, slow.kv_use, slow.run_seconds_left) == (3, 4, 0.5, 60.0)
-    assert (slow.first_token_p95, slow.late) == (0.8, {"interactive": "slow"})
+    assert slow.first_token_p95 == 0.8
+    # 1.9 s after the clock's 0, and so 98.1 before now.
+    late = slow.late["interactive"]
+    assert (late.pace, late.limit) == ("slow", 1.5)
+    assert (NOON - late.since).total_seconds() == pytest.approx(98.1)
+    assert (slow.why, slow.since) == ("", NOON - timedelta(minutes=1))
+    closed = upstreams["url"]
+    assert (closed.why, closed.since) == ("it refuses its key.", NOON - timedelta(seconds=30))
+    assert found.unseen_stacks == {"west": "Stack west has no slice."}
     assert (classes["batch"].waiting, classes["batch"].room) == (3, 2048)
     assert classes["interactive"].answered == 2
     assert classes["interactive"].not_answered == {"overloaded": 1}
@@ -128,19 +138,25 @@ def answering(status: int, body: bytes, pem: Path | None = None) -> Iterator[Ser
         server.server_close()
 
 
-def started(home: Path, port: int) -> GatewayConfig:
-    """As a gateway leaves it that was started with this state directory."""
+@contextmanager
+def started(home: Path, port: int, name: str = "gateway.yaml") -> Iterator[GatewayConfig]:
+    """A gateway runs with this state directory, and listens at that port."""
     own_directory(home / "gateway")
     write_private(key_file(home, "operator"), "the-key\n")
-    write_private(port_file(home), f"{port}\n")
-    return GatewayConfig(SETTINGS, "gateway.yaml", home, {})
+    config = GatewayConfig(SETTINGS, name, home, {}, options=f"--config {name}")
+    with running(home, config) as listens:
+        listens(port)
+        yield config
 
 
 async def test_a_gateway_is_asked_with_its_key(tmp_path: Path) -> None:
     """At the port that it has got, where the configuration leaves that open."""
     said = await sample()
-    with answering(200, json.dumps(said.to_json()).encode()) as server:
-        assert read_status(started(tmp_path, server.server_port), tmp_path) == said
+    with (
+        answering(200, json.dumps(said.to_json()).encode()) as server,
+        started(tmp_path, server.server_port) as config,
+    ):
+        assert read_status(config, tmp_path) == said
 
     assert server.keys == ["Bearer the-key"]
 
@@ -153,15 +169,16 @@ async def test_a_gateway_is_known_by_its_certificate(tmp_path: Path) -> None:
     tls = TlsSettings(certificate_file="own", key_file="own")
     body = json.dumps(said.to_json()).encode()
 
-    def config(server: Server) -> GatewayConfig:
-        found = started(tmp_path, server.server_port)
-        return replace(found, settings=SETTINGS.model_copy(update={"tls": tls}))
+    def status(server: Server) -> GatewayStatus:
+        with started(tmp_path, server.server_port) as config:
+            settings = SETTINGS.model_copy(update={"tls": tls})
+            return read_status(replace(config, settings=settings), tmp_path)
 
     with answering(200, body, tmp_path / "own") as server:
-        assert read_status(config(server), tmp_path) == said
+        assert status(server) == said
     with answering(200, body, tmp_path / "other") as server:
         with pytest.raises(ApiError, match="another certificate"):
-            read_status(config(server), tmp_path)
+            status(server)
         assert server.keys == []
 
 
@@ -176,25 +193,53 @@ async def test_a_gateway_is_known_by_its_certificate(tmp_path: Path) -> None:
 def test_what_else_answers(
     tmp_path: Path, status: int, body: bytes, error: type[TpuflexError], words: str
 ) -> None:
-    with answering(status, body) as server, pytest.raises(error, match=words):
-        read_status(started(tmp_path, server.server_port), tmp_path)
+    with (
+        answering(status, body) as server,
+        started(tmp_path, server.server_port) as config,
+        pytest.raises(error, match=words),
+    ):
+        read_status(config, tmp_path)
 
 
 def test_no_gateway(tmp_path: Path) -> None:
-    """None was started here; or it has ended."""
-    with pytest.raises(NotFoundError, match="No gateway was started here"):
-        read_status(GatewayConfig(SETTINGS, "gateway.yaml", tmp_path, {}), tmp_path)
-    with answering(200, b"") as server:
-        config = started(tmp_path, server.server_port)
-    with pytest.raises(ServerDownError, match="no connection to http"):
+    """None runs with this configuration, but perhaps one with another; or it does not answer."""
+    with started(tmp_path, 1) as config:
+        pass
+    with started(tmp_path, 8081, "other.yaml"), pytest.raises(ServerDownError) as caught:
         read_status(config, tmp_path)
+    assert "No gateway with gateway.yaml runs here" in str(caught.value)
+    assert "tpuflex gateway run --config gateway.yaml" in str(caught.value)
+    assert "at port 8081: tpuflex gateway status --config other.yaml" in str(caught.value)
+    with answering(200, b"") as server:
+        port = server.server_port
+    with (
+        started(tmp_path, port) as config,
+        pytest.raises(ServerDownError, match="no connection to http"),
+    ):
+        read_status(config, tmp_path)
+
+
+def test_two_gateways_of_a_project(tmp_path: Path) -> None:
+    """Each has a configuration and a port of its own; the second of one is refused, and knows
+    where the first is. One that has ended is in nobody's way."""
+    with started(tmp_path, 8081) as config:
+        with pytest.raises(ConflictError, match=r"gateway\.yaml runs already at port 8081"):
+            running(tmp_path, config).__enter__()
+        there = replace(config, source="b", settings=SETTINGS.model_copy(update={"port": 8081}))
+        with pytest.raises(ConflictError, match=r"gateway\.yaml listens at port 8081 already"):
+            running(tmp_path, there).__enter__()
+    with started(tmp_path, 8081), started(tmp_path, 8082, "other.yaml"):
+        assert [each.port for each in running_gateways(tmp_path)] in ([8081, 8082], [8082, 8081])
+    assert running_gateways(tmp_path) == []
 
 
 async def test_a_watch_goes_on_while_there_is_no_answer(tmp_path: Path) -> None:
     """With what was said last, and why there is nothing newer."""
     said = await sample()
-    with answering(200, json.dumps(said.to_json()).encode()) as server:
-        config = started(tmp_path, server.server_port)
+    with (
+        answering(200, json.dumps(said.to_json()).encode()) as server,
+        started(tmp_path, server.server_port) as config,
+    ):
         looks = watch_status(config, tmp_path, 1.0, pause=lambda _: None)
         assert next(looks) == said
         server.status = 404

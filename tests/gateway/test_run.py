@@ -60,7 +60,7 @@ upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
 """
         async with running(tmp_path, text) as process:
             # Refused if others could read it.
-            key = read_private(Path((await line_with(process, "Key: ")).removeprefix("Key: ")))
+            key = read_private(Path((await line_with(process, "Key: ")).partition("Key: ")[2]))
             url = (await line_with(process, "Listening")).rpartition(" ")[2]
             await line_with(process, "a is open")
             headers = {"Authorization": f"Bearer {key.strip()}"}
@@ -84,17 +84,24 @@ upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
             assert await asyncio.wait_for(process.wait(), 10) == (1 if at_once else 0)
 
 
-async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
-    """With what to write instead."""
+@pytest.mark.parametrize(
+    ("lines", "words", "code"),
+    [
+        ("port: {port}", "Port {port} of 127.0.0.1 cannot be used: Address already in use.", 1),
+        ("host: 192.0.2.1\ntls: elsewhere", "This machine has no address 192.0.2.1.", 4),
+    ],
+)
+async def test_where_it_cannot_listen(tmp_path: Path, lines: str, words: str, code: int) -> None:
+    """That is said, in the system's words."""
     upstream = Scripted()
     async with upstream.serving() as port:
         text = f"""\
-port: {port}
+{lines.format(port=port)}
 upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
 """
         async with running(tmp_path, text) as process:
-            assert str(port) in await line_with(process, "cannot be used")
-            assert await process.wait() == 1
+            assert await line_with(process, words.format(port=port))
+            assert await process.wait() == code
 
 
 async def test_what_it_does_is_seen(tmp_path: Path) -> None:
@@ -108,7 +115,7 @@ access_log: "-"
 upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
 """
         async with running(tmp_path, text) as process:
-            key = read_private(Path((await line_with(process, "Key: ")).removeprefix("Key: ")))
+            key = read_private(Path((await line_with(process, "Key: ")).partition("Key: ")[2]))
             url = (await line_with(process, "Listening")).rpartition(" ")[2]
             await line_with(process, "a is open")
             body = {"model": MODEL, "messages": [{"role": "user", "content": "The secret."}]}

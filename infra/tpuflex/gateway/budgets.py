@@ -29,11 +29,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from limits.aio.storage import MemoryStorage, RedisStorage, Storage
 from limits.errors import StorageError
+from redis import exceptions as redis_errors
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from tpuflex.errors import ApiError
+from tpuflex.errors import ApiError, UnauthenticatedError
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.door import RejectedError
 from tpuflex.gateway.outcome import Reason
@@ -262,12 +263,7 @@ class Budgets:
                         break
         except (StorageError, TimeoutError) as error:
             self._start(self._change(added))
-            if not self._lost:
-                self._lost = True
-                self._report(
-                    f"What clients use cannot be counted: {_said(error)}. Those with limits get"
-                    " status 503."
-                )
+            self.lost(error)
             raise RejectedError(
                 503,
                 "What this key has used cannot be counted at present.",
@@ -281,6 +277,15 @@ class Budgets:
         if exceeded is not None:
             await self._change(added)
         return exceeded
+
+    def lost(self, error: StorageError | TimeoutError) -> None:
+        """It cannot be counted, until it can again."""
+        if not self._lost:
+            self._lost = True
+            self._report(
+                f"What clients use cannot be counted: {_said(error)}. Those with limits get status"
+                " 503 until it can."
+            )
 
     async def _take_back(
         self, adding: asyncio.Task[_Charge | None], charges: Sequence[_Charge]
@@ -355,8 +360,9 @@ async def open_budgets(
         report: receives that the store does not answer any more, and that it does again.
 
     Raises:
-        AccessError: the password's file cannot be read, or others can.
-        ApiError: the store does not answer, or refuses the password.
+        AccessError: the password's file cannot be read, or others can; or the store refuses the
+            password.
+        ApiError: what answers there is no such store.
     """
     if store is None:
         yield Budgets(MemoryCounts())
@@ -386,10 +392,18 @@ async def open_budgets(
         try:
             await storage.incr("start", _MINUTE)
         except StorageError as error:
-            raise ApiError(
-                f"What clients use cannot be counted at {store.url}: {_said(error)}.",
-                hint="Start the server there, or correct budgets.url and budgets.password_file.",
-            ) from error
+            found = error.storage_error
+            if isinstance(found, redis_errors.AuthenticationError):
+                raise UnauthenticatedError(
+                    f"{store.url} refuses the gateway: {_said(error)}.",
+                    hint="Write its password to a file, and that to budgets.password_file.",
+                ) from error
+            if not isinstance(found, redis_errors.ConnectionError | redis_errors.TimeoutError):
+                raise ApiError(
+                    f"What clients use cannot be counted at {store.url}: {_said(error)}.",
+                    hint="Write the URL of a Redis or Valkey to budgets.url.",
+                ) from error
+            budgets.lost(error)
         yield budgets
     finally:
         await budgets.settled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import shlex
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ class GatewayConfig:
         files: the folder that names of files are relative to.
         stacks: the stacks behind it, by name.
         tls: certificate and key; None for none.
+        options: of the command line, by which it was read, such as ``--config gateway.yaml``.
         key: that of the section; empty for a file of its own.
     """
 
@@ -48,7 +50,13 @@ class GatewayConfig:
     files: Path
     stacks: Mapping[str, Stack]
     tls: ssl.SSLContext | None = None
+    options: str = ""
     key: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The file that has it."""
+        return self.files / self.source
 
     @property
     def listens_everywhere(self) -> bool:
@@ -91,11 +99,6 @@ def key_file(home: Path, whose: str) -> Path:
     return home / "gateway" / f"{whose}.key"
 
 
-def port_file(home: Path) -> Path:
-    """Where the port is that a gateway listens on which was started with this state directory."""
-    return home / "gateway" / "port"
-
-
 def read_section(name: str, open_stack: Callable[[str], Stack]) -> GatewayConfig:
     """The configuration in the file of a stack. Without the section, the stack is behind a gateway
     as it is by default.
@@ -115,7 +118,14 @@ def read_section(name: str, open_stack: Callable[[str], Stack]) -> GatewayConfig
     def opened(other: str) -> Stack:
         return stack if other == name else open_stack(other)
 
-    config = GatewayConfig(settings, stack.file.name, stack.file.parent, {}, key=SECTION)
+    config = GatewayConfig(
+        settings,
+        stack.file.name,
+        stack.file.parent,
+        {},
+        options=f"--stack {shlex.quote(name)}",
+        key=SECTION,
+    )
     named = {each.stack for each in settings.upstreams.values()} or {name}
     return _checked(config, named, opened, positions)
 
@@ -147,6 +157,9 @@ def read_file(
     findings += document.repeated
     if not isinstance(plain, dict):
         findings.append(Finding(path.name, "has no keys", "Write upstreams: to it."))
+    elif wrong := next((each for each in ("config", SECTION) if each in plain), ""):
+        about = "belongs into a stack file"
+        findings.append(Finding(wrong, about, f"Write the keys of {SECTION} at the top level."))
     elif not findings:
         try:
             # Strict JSON, as for a stack file: "8080" is no number.
@@ -157,7 +170,8 @@ def read_file(
         else:
             if settings.upstreams:
                 named = {each.stack for each in settings.upstreams.values()}
-                config = GatewayConfig(settings, path.name, path.parent, {})
+                options = f"--config {shlex.quote(str(path))}"
+                config = GatewayConfig(settings, path.name, path.parent, {}, options=options)
                 return _checked(config, named, open_stack, positions)
             findings.append(Finding("upstreams", "is missing", "Write what is behind the gateway."))
     raise SettingsError(path.name, _placed(findings, positions))
@@ -177,7 +191,7 @@ def _checked(
     settings = config.settings
     findings = list(gateway_findings(settings, config.key))
     wrong = {each.key for each in findings}
-    findings += (each for each in _secret_findings(config) if each.key not in wrong)
+    findings += (each for each in _file_findings(config) if each.key not in wrong)
     opened: dict[str, Stack] = {}
     for name in sorted(each for each in stacks if each is not None):
         try:
@@ -209,8 +223,13 @@ def _placed(findings: Iterable[Finding], positions: Mapping[str, Position]) -> t
     return tuple(sorted((with_position(each, positions) for each in findings), key=line))
 
 
-def _secret_findings(config: GatewayConfig) -> Iterator[Finding]:
-    """Files with secrets that cannot be read, or that others can read."""
+def _file_findings(config: GatewayConfig) -> Iterator[Finding]:
+    """Files with secrets that cannot be read, or that others can read; and one that cannot be made
+    for want of a folder."""
+    log = config.settings.access_log
+    if log is not None and not (folder := (config.files / log).parent).is_dir():
+        place = join(config.key, "access_log")
+        yield Finding(place, f"there is no directory {folder}", "Make it, or write another file.")
     for place, name in _secret_files(config.settings):
         try:
             read_private(config.files / name)

@@ -78,6 +78,8 @@ class FirstTokenBreaker:
         self._next = 0
         self._open = Pace.NORMAL
         self._until = 0.0
+        #: When it opened last.
+        self.since = 0.0
         self._open_s = OPEN_S
         #: How many probes may still begin; None unless the breaker is half open.
         self._left: int | None = None
@@ -89,6 +91,11 @@ class FirstTokenBreaker:
         """How late first tokens were when it opened; NORMAL while it is closed. Half open counts as
         open: nothing has shown yet that they come in time again."""
         return self._open
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which first tokens came, when it opened."""
+        return self.limits.slow if self._open is Pace.SLOW else self.limits.very_slow
 
     def pace(self, now: float) -> Pace:
         """How a request would fare that begins now: NORMAL, if it may be one of the probes."""
@@ -192,6 +199,8 @@ class FirstTokenBreaker:
             self._open, self._until = self._worst, now + self._open_s
 
     def _trip(self, pace: Pace, now: float) -> None:
+        if self._open is Pace.NORMAL:
+            self.since = now
         self._open, self._until = pace, now + self._open_s
         self._forget()
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -26,7 +34,7 @@ from tpuflex.gateway.stack_upstreams import StackUpstreams
 from tpuflex.gateway.upstream import Upstream
 from tpuflex.gateway.upstream_watch import UpstreamWatch
 from tpuflex.settings.gateway import InFlightBand, UpstreamSettings
-from tpuflex.stack.progress import Report, silent
+from tpuflex.stack.progress import Progress, Report, silent
 
 if TYPE_CHECKING:
     from tpuflex.settings.gateway import GatewaySettings
@@ -68,12 +76,15 @@ class Fleet:
         self._upstreams = settings.behind(stacks)
         self._stacks, self._connect, self._reopen = dict(stacks), connect, reopen
         self._files, self._report = files, report
-        self._surroundings = (report, now, pause)
+        self._surroundings = (self._said, now, pause)
         self._learns = any(each.first_token.learn for each in settings.all_classes.values())
         self._routes = self._routes_of_settings()
         #: By name in the settings, those that are there now.
         self._watches: dict[str, tuple[UpstreamWatch, ...]] = dict.fromkeys(self._upstreams, ())
         self._by_upstream: dict[Upstream, UpstreamWatch] = {}
+        self._stack_upstreams: dict[str, StackUpstreams] = {}
+        #: The models that nothing serves, which was said.
+        self._unserved: frozenset[str] = frozenset()
         #: The pools by model, until an upstream comes or goes.
         self._pools: dict[str, tuple[tuple[Upstream, ...], ...]] = {}
         self._settled = asyncio.Event()
@@ -120,6 +131,19 @@ class Fleet:
         says whether it does, and need not be waited for."""
         return self._by_upstream[upstream].doubt()
 
+    def unseen_stacks(self) -> Mapping[str, str]:
+        """Those stacks, by their names among the upstreams, of which there is no slice, with why,
+        and what to do about it."""
+        return {
+            name: f"{name}: {each.problem}" if each.problem else self._without_slice(name)
+            for name, each in self._stack_upstreams.items()
+            if not self._watches[name]
+        }
+
+    def _without_slice(self, name: str) -> str:
+        stack = self._upstreams[name].stack
+        return f"Stack {stack} has no slice. Next: tpuflex up --stack {stack}"
+
     async def settled(self) -> None:
         """Wait until every upstream that is there has been asked once."""
         await self._settled.wait()
@@ -127,19 +151,49 @@ class Fleet:
     async def run(self) -> None:
         """Watch all of them until this is cancelled; then connections and tunnels are closed."""
         async with asyncio.TaskGroup() as tasks:
-            stacks, watches = list[StackUpstreams](), list[UpstreamWatch]()
+            watches = list[UpstreamWatch]()
             for name, settings in self._upstreams.items():
                 if settings.stack is not None:
-                    stacks.append(self._stack_upstreams(name, settings, settings.stack))
-                    tasks.create_task(stacks[-1].follow(tasks))
+                    stack = self._of_stack(name, settings, settings.stack)
+                    self._stack_upstreams[name] = stack
+                    tasks.create_task(stack.follow(tasks))
                 else:
                     watches.append(self._url_watch(name, settings))
                     tasks.create_task(self._serve(name, watches[-1]))
             for watch in watches:
                 await watch.asked.wait()
-            for each in stacks:
+            for each in self._stack_upstreams.values():
                 await each.asked()
             self._settled.set()
+            self._say_unserved()
+
+    def _said(self, progress: Progress) -> None:
+        """Hand on a line: what becomes of an upstream is said once it has, so models may have lost
+        their last one, or got their first."""
+        self._report(progress)
+        self._say_unserved()
+
+    def _say_unserved(self) -> None:
+        """Say which models nothing serves, once each time that it comes to that."""
+        if not self._settled.is_set():
+            return
+        before, self._unserved = self._unserved, frozenset(self._without_upstream())
+        for model in sorted(self._unserved - before):
+            # Of those that are closed, and of a cloud that cannot be asked, that is said already.
+            down = (
+                f" {self._without_slice(name)}"
+                for pool in self._routes[model]
+                for name in pool
+                if name in self._stack_upstreams
+                and not self._watches[name]
+                and not self._stack_upstreams[name].problem
+            )
+            self._report(f"Nothing serves {model}: its requests are refused.{''.join(down)}")
+
+    def _without_upstream(self) -> Iterator[str]:
+        for model in self.models():
+            if not any(each.serves for pool in self.pools(model) for each in pool):
+                yield model
 
     async def _serve(self, name: str, watch: UpstreamWatch) -> None:
         """Have an upstream until it is gone, and all that it had in flight has ended."""
@@ -165,7 +219,7 @@ class Fleet:
         connection.priority_scheduling = settings.priority_scheduling
         return UpstreamWatch(connection, key, *self._surroundings, learns=self._learns)
 
-    def _stack_upstreams(self, name: str, settings: UpstreamSettings, stack: str) -> StackUpstreams:
+    def _of_stack(self, name: str, settings: UpstreamSettings, stack: str) -> StackUpstreams:
         return StackUpstreams(
             name,
             StackDiscovery(self._stacks[stack], self._connect, self._reopen),

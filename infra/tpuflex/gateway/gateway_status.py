@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,12 +12,13 @@ import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
 from urllib3.exceptions import HTTPError
 
-from tpuflex.errors import AccessError, ApiError, NotFoundError, ServerDownError
+from tpuflex.errors import AccessError, ApiError, ServerDownError
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.budgets import MICROS
-from tpuflex.gateway.config import key_file, port_file
+from tpuflex.gateway.config import key_file
 from tpuflex.gateway.counters import by_name
 from tpuflex.gateway.first_token import Pace
+from tpuflex.gateway.running import running_gateway, running_gateways
 from tpuflex.google.http import OwnersAdapter
 from tpuflex.operate.endpoint_connection import direct_session, tls_session
 from tpuflex.operate.health import get, read_body
@@ -32,12 +33,25 @@ if TYPE_CHECKING:
     from tpuflex.gateway.upstream import Upstream
     from tpuflex.settings.gateway import GatewaySettings
 
-_START = "Run: tpuflex gateway run"
 _MOST_BYTES = 16 * 1024 * 1024
 
 
 class _Document(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class LateStatus(_Document):
+    """That a breaker is open: more than 5 % of an upstream's first tokens are late.
+
+    Attributes:
+        pace: how late.
+        limit: seconds after which they count as late.
+        since: since when it is open.
+    """
+
+    pace: Literal["slow", "very_slow"]
+    limit: float
+    since: datetime
 
 
 class UpstreamStatus(_Document):
@@ -46,23 +60,27 @@ class UpstreamStatus(_Document):
     Attributes:
         name: its name; of a slice of a stack with its node.
         state: whether it takes requests; a draining one ends those that it has.
+        why: why it takes none; empty of an open one.
+        since: since when its state is this one.
         in_flight: requests that it has from this gateway.
         limit: how many it may have.
         waiting: requests in its own queue.
         first_token_p95: seconds in which 95 % of the first tokens of the last minutes came; None if
             there were none.
-        late: classes whose breaker is open, with how late first tokens were.
+        late: the breakers that are open, by class.
         kv_use: share of its KV cache in use.
         run_seconds_left: seconds until its run ends; None if nobody ends it.
     """
 
     name: str
     state: Literal["open", "draining", "closed"]
+    why: str
+    since: datetime
     in_flight: int
     limit: int
     waiting: int
     first_token_p95: float | None
-    late: dict[str, Literal["slow", "very_slow"]]
+    late: dict[str, LateStatus]
     kv_use: float
     run_seconds_left: float | None
 
@@ -108,6 +126,7 @@ class GatewayStatus(_Document):
         at: when.
         since: when it was started.
         models: how many upstreams of each model take requests.
+        unseen_stacks: the stacks that have no slice, with why, and what to do about it.
         upstreams: the upstreams.
         classes: the classes of requests.
         limits: the limits that clients have used something of, the fullest first.
@@ -117,6 +136,7 @@ class GatewayStatus(_Document):
     at: datetime
     since: datetime
     models: dict[str, int]
+    unseen_stacks: dict[str, str]
     upstreams: tuple[UpstreamStatus, ...]
     classes: tuple[ClassStatus, ...]
     limits: tuple[LimitStatus, ...]
@@ -159,8 +179,9 @@ def status_of(
             model: sum(each.serves for pool in fleet.pools(model) for each in pool)
             for model in fleet.models()
         },
+        unseen_stacks=dict(fleet.unseen_stacks()),
         upstreams=tuple(
-            _upstream(some[-1], sum(each.in_flight for each in some), counters, now)
+            _upstream(some[-1], sum(each.in_flight for each in some), counters, at, now)
             for some in by_name(fleet.upstreams()).values()
         ),
         classes=tuple(
@@ -179,16 +200,27 @@ def status_of(
     )
 
 
-def _upstream(upstream: Upstream, in_flight: int, counters: Counters, now: float) -> UpstreamStatus:
+def _upstream(
+    upstream: Upstream, in_flight: int, counters: Counters, at: datetime, now: float
+) -> UpstreamStatus:
+    def moment(then: float) -> datetime:
+        return at - timedelta(seconds=now - then)
+
     return UpstreamStatus(
         name=upstream.name,
         state="draining" if upstream.draining else "open" if upstream.open else "closed",
+        why="" if upstream.serves else upstream.why,
+        since=moment(upstream.since),
         in_flight=in_flight,
         limit=upstream.limit.value,
         waiting=upstream.waiting,
         first_token_p95=counters.first_token_p95(upstream.name),
         late={
-            name: "slow" if breaker.opened is Pace.SLOW else "very_slow"
+            name: LateStatus(
+                pace="slow" if breaker.opened is Pace.SLOW else "very_slow",
+                limit=breaker.limit,
+                since=moment(breaker.since),
+            )
             for name, breaker in upstream.breakers.items()
             if breaker.opened
         },
@@ -232,7 +264,7 @@ def watch_status(
         pause(seconds)
         try:
             found = read_status(config, home)
-        except (ApiError, NotFoundError) as error:
+        except ApiError as error:
             found = found.model_copy(update={"why": error.message})
 
 
@@ -244,15 +276,11 @@ def read_status(config: GatewayConfig, home: Path) -> GatewayStatus:
         home: the state directory, in which its key is.
 
     Raises:
-        NotFoundError: none was started here.
-        ServerDownError: nothing answers at its address.
+        ServerDownError: none runs with this configuration, or it does not answer.
         AccessError: it refuses the key, or another user's process listens there.
         ApiError: something else answers.
     """
-    url = _url(config, home)
-    file = key_file(home, "operator")
-    if not file.exists():
-        raise NotFoundError(f"No gateway was started here: there is no {file}.", hint=_START)
+    url, file = _url(config, home), key_file(home, "operator")
     session = direct_session()
     session.mount("http://", OwnersAdapter())
     if isinstance(config.settings.tls, TlsSettings):
@@ -265,7 +293,9 @@ def read_status(config: GatewayConfig, home: Path) -> GatewayStatus:
         raise ApiError(f"What listens at {url} has another certificate.", url=url) from error
     except (requests.RequestException, HTTPError) as error:
         raise ServerDownError(
-            f"The gateway does not answer: no connection to {url}.", url=url, hint=_START
+            f"The gateway does not answer: no connection to {url}.",
+            url=url,
+            hint=f"Stop it, and run: tpuflex gateway run {config.options}",
         ) from error
     if status == requests.codes.unauthorized:
         raise AccessError(
@@ -281,15 +311,21 @@ def read_status(config: GatewayConfig, home: Path) -> GatewayStatus:
 
 
 def _url(config: GatewayConfig, home: Path) -> str:
-    host, port = config.settings.host, config.settings.port
+    one = running_gateway(home, config)
+    if one is None:
+        others = "".join(
+            f"\nThe one with {each.config} runs at port {each.port}: tpuflex gateway status"
+            f" {each.options}"
+            for each in running_gateways(home)
+        )
+        raise ServerDownError(
+            f"No gateway with {config.source} runs here.",
+            hint=f"Run: tpuflex gateway run {config.options}{others}",
+        )
+    host = one.host
     if config.listens_everywhere:
         host = "::1" if ":" in host else "127.0.0.1"
-    if not port:
-        try:
-            port = int(port_file(home).read_text())
-        except (OSError, ValueError) as error:
-            raise NotFoundError("No gateway was started here.", hint=_START) from error
-    return config.url(host, port)
+    return config.url(host, one.port)
 
 
 def _fingerprint(certificate: Path) -> str:

@@ -21,12 +21,13 @@ from tpuflex.gateway.access_log import open_access_log
 from tpuflex.gateway.admission import Admission, ClassRules
 from tpuflex.gateway.budgets import open_budgets
 from tpuflex.gateway.clients import Clients, digest, new_key
-from tpuflex.gateway.config import key_file, port_file
+from tpuflex.gateway.config import key_file
 from tpuflex.gateway.counters import Counters
 from tpuflex.gateway.first_token import FirstTokenLimits
 from tpuflex.gateway.fleet import Fleet
 from tpuflex.gateway.gateway_status import status_of
 from tpuflex.gateway.relay import Relay
+from tpuflex.gateway.running import running
 from tpuflex.gateway.server import DRAIN_S, Gateway, serving
 from tpuflex.settings.gateway import ClientSettings
 
@@ -93,6 +94,7 @@ async def _run(
     )
     operator_key, since = _kept_key(home, "operator"), datetime.now(UTC)
     async with AsyncExitStack() as opened:
+        listens = opened.enter_context(running(home, config))
         log = opened.enter_context(open_access_log(settings.access_log, config.files, output))
         budgets = await opened.enter_async_context(
             open_budgets(settings.budgets, config.files, report)
@@ -126,7 +128,7 @@ async def _run(
                 async with serving(
                     gateway, relay, settings.host, settings.port, tls=config.tls
                 ) as port:
-                    write_private(port_file(home), f"{port}\n")
+                    listens(port)
                     report(f"Listening at {config.url(settings.host, port)}/v1")
                     stopped = asyncio.ensure_future(ends.wait())
                     await asyncio.wait((stopped, watching), return_when=asyncio.FIRST_COMPLETED)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 import json
 import math
+import os
 import resource
 import ssl
 import time
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import AccessError, NotFoundError, TpuflexError
 from tpuflex.gateway.door import (
     COMPLETIONS,
     RejectedError,
@@ -361,10 +363,7 @@ async def serving(
         try:
             await site.start()
         except OSError as error:
-            raise TpuflexError(
-                f"Port {port} of {host} cannot be used: {error.strerror or error}.",
-                hint="Write another one for port, or 0 for any free one.",
-            ) from error
+            raise _cannot_listen(host, port, error) from error
         yield runner.addresses[0][1]
         await site.stop()
         server.pre_shutdown()
@@ -375,6 +374,23 @@ async def serving(
             await runner.cleanup()
         finally:
             ticking.cancel()
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> TpuflexError:
+    # asyncio puts many words around what the system says.
+    why = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno == errno.EADDRNOTAVAIL:
+        return NotFoundError(
+            f"This machine has no address {host}.", hint="Write one of its own for host."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return AccessError(
+            f"Port {port} of {host} cannot be used: {why}.", hint="Write one from 1024 for port."
+        )
+    return TpuflexError(
+        f"Port {port} of {host} cannot be used: {why}.",
+        hint="Write another one for port, or 0 for any free one.",
+    )
 
 
 async def _tick(relay: Relay) -> None:

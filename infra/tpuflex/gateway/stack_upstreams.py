@@ -82,7 +82,7 @@ class StackUpstreams:
         self._stack = discovery.stack
         self._slices: dict[Place, _Slice] = {}
         self._looked, self._noticed = asyncio.Event(), asyncio.Event()
-        #: What is wrong with what, which was said.
+        #: What is wrong with what, as it was said.
         self._problems: dict[str, str] = {}
 
     async def asked(self) -> None:
@@ -93,6 +93,12 @@ class StackUpstreams:
                 await each.began.wait()
                 if each.watch is not None:
                     await each.watch.asked.wait()
+
+    @property
+    def problem(self) -> str:
+        """Why its slices cannot be read, or why there is no way to one of them; empty if nothing is
+        wrong."""
+        return next(iter(self._problems.values()), "")
 
     async def follow(self, tasks: asyncio.TaskGroup) -> None:
         """Look at the slices again and again. While the cloud cannot be asked, they stay as they
@@ -170,6 +176,7 @@ class StackUpstreams:
         """Say what is wrong, and what to do about it, once as long as it is the same."""
         why = error.message if isinstance(error, TpuflexError) else repr(error)
         hint = error.hint.for_stack(self._stack.name) if isinstance(error, TpuflexError) else ""
-        if self._problems.get(name) != why:
-            self._problems[name] = why
-            self._report(f"{name}: {what}: {why.rstrip('.')}. {hint}".rstrip())
+        said = f"{what}: {why.rstrip('.')}. {hint}".rstrip()
+        if self._problems.get(name) != said:
+            self._problems[name] = said
+            self._report(f"{name}: {said}")

@@ -48,6 +48,8 @@ class Upstream:
         in_flight: requests that it has from here.
         open: whether it may get requests: it has answered one, and does not drain.
         draining: whether it ends what it has, and takes nothing new.
+        why: why it takes no requests, in sentences; of no meaning while it does.
+        since: when it opened, was closed or began to drain, whichever came last.
         ends: when its run ends; None if nobody ends it.
         kv_use: share of its KV cache in use, as it said last.
         waiting: requests in its own queue, as it said last.
@@ -65,6 +67,8 @@ class Upstream:
     in_flight: int = 0
     open: bool = False
     draining: bool = False
+    why: str = ""
+    since: float = 0.0
     ends: float | None = None
     kv_use: float = 0.0
     waiting: int = 0

@@ -84,7 +84,11 @@ class _Guard(BaseModel):
 
 
 class _UnfitError(Exception):
-    """An upstream cannot be opened; says why."""
+    """An upstream cannot be opened; says why, and what to do about it where that is known."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
 
 
 class _UnloadedFirstTokens:
@@ -155,8 +159,8 @@ class UpstreamWatch:
         self._tokens, self._made_tokens = 0.0, -math.inf
         self._doubt: asyncio.Task[bool] | None = None
         self._gone = False
-        self._why = ""
         self._suspected = asyncio.Event()
+        self.upstream.since = now()
 
     async def run(self) -> None:
         """Watch it until it is :meth:`gone` and all that it has in flight has ended; then its
@@ -179,9 +183,11 @@ class UpstreamWatch:
 
     def gone(self, why: str) -> None:
         """It is there no more, which ``why`` says; what it has in flight may end."""
-        self._report(f"{self.upstream.name} {why}.")
         self._gone = True
-        self.upstream.draining = True
+        if not self.upstream.draining:
+            self.upstream.draining, self.upstream.since = True, self._now()
+        self.upstream.why = f"it {why}."
+        self._report(f"{self.upstream.name} {why}.")
         self._suspected.set()
 
     def drain(self, drains: bool) -> None:
@@ -254,7 +260,7 @@ class UpstreamWatch:
         except TpuflexError as error:
             self._say_closed(error.message, str(error.hint))
         except _UnfitError as error:
-            self._say_closed(str(error))
+            self._say_closed(str(error), error.hint)
         except (aiohttp.ClientError, OSError) as error:
             self.is_refused = isinstance(error, aiohttp.ClientConnectorError)
             self._say_closed(_words(error))
@@ -262,7 +268,7 @@ class UpstreamWatch:
             self._has_metrics = True
             if self._held or self._gone:
                 return
-            self._why = ""
+            self.upstream.why, self.upstream.since = "", self._now()
             self.upstream.open = True
             self._report(f"{self.upstream.name} is open: {self.upstream.model} has answered.")
 
@@ -279,12 +285,22 @@ class UpstreamWatch:
         if code in (400, 404, 405, 501):
             chat = {**ask, "messages": [{"role": "user", "content": "Hello"}]}
             code, body = await self._post("/chat/completions", chat, within)
+        if code in (401, 403) and not self.connection.headers:
+            raise _UnfitError("it wants a key", f"Write upstreams.{self.upstream.name}.key_file.")
         if code in (401, 403):
             raise _UnfitError("it refuses its key")
         if code != 200:
-            raise _UnfitError(f"a completion was answered with {code}")
+            raise _UnfitError(f"a completion was answered with {code}", self._about(code))
         if _read(_Completed, body) is None:
             raise _UnfitError("a completion was answered without a token")
+
+    def _about(self, code: int) -> str:
+        """What may be wrong with the URL or the model of one that somebody has written."""
+        if code != 404 or self._guarded:
+            return ""
+        if self.upstream.url.endswith("/v1"):
+            return f"Is its model called {self.upstream.model} there?"
+        return f"Does the URL end with /v1? It is {self.upstream.url}."
 
     async def _post(
         self, path: str, document: dict[str, object], within: aiohttp.ClientTimeout
@@ -350,22 +366,27 @@ class UpstreamWatch:
 
     def _say_whether_it_drains(self) -> None:
         drains = self._gone or self._drains or self._closed_by_guard
-        if drains and not self.upstream.draining:
+        began = drains and not self.upstream.draining
+        self.upstream.draining = drains
+        if began:
+            self.upstream.why = "it ends what it has, and gets nothing new."
+            self.upstream.since = self._now()
             self._report(f"{self.upstream.name} drains: it gets nothing new.")
             self._noticed()
-        self.upstream.draining = drains
 
     def _close(self, why: str) -> None:
-        self.upstream.open = False
+        if self.upstream.open:
+            self.upstream.open, self.upstream.since = False, self._now()
         self.upstream.kv_use, self.upstream.waiting = 0.0, 0
         self._say_closed(why)
         self._noticed()
 
     def _say_closed(self, why: str, hint: str = "") -> None:
         """Say why it is closed, once for each reason, and what to do about it."""
-        if why != self._why:
-            self._why = why
-            self._report(f"{self.upstream.name} is closed: {why.rstrip('.')}. {hint}".rstrip())
+        said = f"{why.rstrip('.')}. {hint}".rstrip()
+        if said != self.upstream.why:
+            self.upstream.why = said
+            self._report(f"{self.upstream.name} is closed: {said}")
 
 
 def _words(error: BaseException) -> str:

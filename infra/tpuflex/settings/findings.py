@@ -146,8 +146,9 @@ def _example(owner: type[BaseModel] | None, name: str) -> str:
     field = owner.model_fields.get(name) if owner is not None else None
     if field is None:
         return _IN_ROWS.get(name, "")
-    of_names = getattr(_of_dict(field.annotation)[0], "__metadata__", ())
-    remedies = (item.text for item in (*field.metadata, *of_names) if isinstance(item, Remedy))
+    types_of_text = (_of_dict(field.annotation)[0], *_members(field.annotation))
+    of_types = (item for each in types_of_text for item in getattr(each, "__metadata__", ()))
+    remedies = (item.text for item in (*field.metadata, *of_types) if isinstance(item, Remedy))
     return next(remedies, _IN_ROWS.get(name, ""))
 
 

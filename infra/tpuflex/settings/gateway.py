@@ -29,7 +29,7 @@ Url = Annotated[
 Digest = Annotated[
     str,
     Field(pattern=r"^[0-9a-f]{64}$"),
-    Remedy("Write the 64 digits that `tpuflex gateway key` prints."),
+    Remedy("Write the 64 digits that `tpuflex gateway key` prints, in lower case."),
 ]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
@@ -422,5 +422,5 @@ def _price_findings(gateway: GatewaySettings, place: str, at: str) -> Iterator[F
 
 
 def _unknown(place: str, name: str, known: Mapping[str, object]) -> Finding:
-    names = ", ".join(known) or "there is none"
-    return Finding(place, f"{name} is not there: {names}", "Write one of these names.")
+    remedy = f"Write one of these: {', '.join(known)}." if known else "Write it to upstreams."
+    return Finding(place, f"there is no {name}", remedy)

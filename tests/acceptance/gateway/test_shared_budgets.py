@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.gateway import spender
-from tpuflex.errors import ApiError
+from tpuflex.errors import UnauthenticatedError
 from tpuflex.gateway.budgets import open_budgets
 from tpuflex.gateway.clients import Client
 from tpuflex.gateway.door import RejectedError
@@ -169,7 +169,7 @@ async def test_a_password_that_is_refused_is_said_without_it(
     (redis.directory / "wrong").write_text(f"{password}")
     (redis.directory / "wrong").chmod(0o600)
 
-    with pytest.raises(ApiError, match="cannot be counted at valkey") as caught:
+    with pytest.raises(UnauthenticatedError, match=r"valkey://.* refuses the gateway") as caught:
         async with open_budgets(store, redis.directory):
             pass
     said = f"{caught.value} {caught.value.__cause__!r} {caught.value.__cause__}"

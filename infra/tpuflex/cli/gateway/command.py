@@ -25,6 +25,7 @@ from tpuflex.cli.options import (
 if TYPE_CHECKING:
     from tpuflex.gateway.config import GatewayConfig
     from tpuflex.gateway.render import Rendered
+    from tpuflex.stack.progress import Progress
 
 #: What the extra has, by the names that are imported.
 _EXTRA = ("aiohttp", "limits", "redis", "uvloop")
@@ -88,12 +89,17 @@ def run(invocation: Invocation, file: Path | None) -> None:
         from tpuflex.gateway.run import run_gateway
     from tpuflex.stack.connection import connect
 
+    def report(progress: Progress) -> None:
+        if isinstance(progress, str):
+            progress = f"{invocation.now().astimezone():%H:%M:%S} {progress}"
+        invocation.report(progress)
+
     run_gateway(
         _configured(invocation, file),
         invocation.home,
         connect=lambda stack: connect(stack, invocation.environ, start=False),
         reopen=lambda stack: invocation.open_named(stack.name),
-        report=invocation.report,
+        report=report,
         output=sys.stdout.fileno(),
     )
 
@@ -139,16 +145,16 @@ def key(invocation: Invocation, client: str) -> None:
 def status(invocation: Invocation, file: Path | None, seconds: float | None) -> None:
     """Show how the gateway is that runs on this machine.
 
-    Of each upstream: whether it takes requests, what it has in flight and may have, the 95th
-    percentile of its first tokens of the last five minutes, its KV cache, and how much of its run
-    is left. Of each class: who waits, what was answered since the start, and what was not, by
-    reason. Of clients: what they have used of each limit.
+    Of each upstream: whether it takes requests, since when it does not, and why; what it has in
+    flight and may have, the 95th percentile of its first tokens of the last five minutes, its KV
+    cache, and how much of its run is left. Of each class: who waits, what was answered since the
+    start, and what was not, by reason. Of clients: what they have used of each limit.
 
-    It is asked at the address of its configuration, with the key that it keeps in the state
-    directory: in the project, and as the user, that started it. A Prometheus gets the same, and
-    more, from /metrics with that key.
+    It is the one with the same --stack or --config, and it is asked with the key that it keeps in
+    the state directory: in the project, and as the user, that started it. A Prometheus gets the
+    same, and more, from /metrics with that key.
 
-    Exit code 4: no gateway was started here; 7: it does not answer.
+    Exit code 7: none runs with this configuration, or it does not answer.
     """
     from tpuflex.cli.gateway.status import show_status
 

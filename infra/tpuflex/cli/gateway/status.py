@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tpuflex.duration import format_age
+from tpuflex.gateway.first_token import SHARE
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -30,10 +32,16 @@ def show_status(invocation: Invocation, found: GatewayStatus) -> None:
     for model, serving in found.models.items():
         if not serving:
             output.result(f"Nothing serves {model}: its requests are refused.")
-    output.table(
-        ("UPSTREAM", "STATE", "IN FLIGHT", "FIRST TOKEN P95", "KV USE", "RUN ENDS IN"),
-        [_upstream(each) for each in found.upstreams],
-    )
+    for why in found.unseen_stacks.values():
+        output.result(why)
+    if found.upstreams:
+        output.table(
+            ("UPSTREAM", "STATE", "IN FLIGHT", "FIRST TOKEN P95", "KV USE", "RUN ENDS IN"),
+            [_upstream(each) for each in found.upstreams],
+        )
+    for each in found.upstreams:
+        for line in _whys(each, found.at):
+            output.result(line, hanging="  ")
     output.result()
     output.table(
         ("CLASS", "WAITING", "ANSWERED", "NOT ANSWERED"),
@@ -51,16 +59,30 @@ def show_status(invocation: Invocation, found: GatewayStatus) -> None:
 
 
 def _upstream(each: UpstreamStatus) -> tuple[str, ...]:
-    late = (f"{pace.replace('_', ' ')} for {name}" for name, pace in each.late.items())
+    late = (f"{late.pace.replace('_', ' ')} for {name}" for name, late in each.late.items())
     left = each.run_seconds_left
+    p95 = None if each.state == "closed" else each.first_token_p95
     return (
         each.name,
         ", ".join((each.state, *late)),
         f"{each.in_flight} of {each.limit}",
-        "-" if each.first_token_p95 is None else f"{each.first_token_p95:.2f} s",
-        f"{each.kv_use * 100:.0f} %",
+        "-" if p95 is None else f"{p95:.2f} s",
+        "-" if each.state == "closed" else f"{each.kv_use * 100:.0f} %",
         "-" if left is None else format_age(timedelta(seconds=left)),
     )
+
+
+def _whys(each: UpstreamStatus, at: datetime) -> Iterator[str]:
+    """Why an upstream gets nothing, or less than it could, and for how long that is so."""
+    if each.state != "open":
+        verb = "drained" if each.state == "draining" else "been closed"
+        yield f"{each.name} has {verb} for {format_age(at - each.since)}: {each.why}"
+    for name, late in each.late.items():
+        yield (
+            f"{each.name} has been {late.pace.replace('_', ' ')} for {name} requests for"
+            f" {format_age(at - late.since)}: more than {SHARE * 100:g} % of its first tokens came"
+            f" after {late.limit:g} s."
+        )
 
 
 def _class(each: ClassStatus) -> tuple[str, ...]:
