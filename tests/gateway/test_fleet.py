@@ -62,8 +62,8 @@ async def test_one_that_only_chats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (503, "a completion was answered with 503"),
-        (302, "a completion was answered with 302"),
+        (503, "it has answered with status 503"),
+        (302, "it has answered with status 302"),
         (401, "it refuses its key"),
         ("{}", "a completion was answered without a token"),
         (COMPLETED.replace('tokens": 1', 'tokens": 0'), "without a token"),
@@ -92,8 +92,11 @@ async def test_it_stays_closed_until_it_completes(
     ("settings", "advice"),
     [
         ({"key_file": None}, "it wants a key. Write upstreams.a.key_file."),
-        ({"url": "/other/v1"}, "answered with 404. Is its model called org/model there?"),
-        ({"url": ""}, "answered with 404. Does the URL end with /v1? It is http://127.0.0.1:"),
+        ({"url": "/other/v1"}, "answered with status 404. Is its model called org/model there?"),
+        (
+            {"url": ""},
+            "answered with status 404. Does the URL end with /v1? It is http://127.0.0.1:",
+        ),
     ],
 )
 async def test_what_is_wrong_with_how_it_is_written(
@@ -173,7 +176,7 @@ async def test_one_that_is_doubted_is_open_as_long_as_it_makes_tokens(
         assert there.open == (answer == COMPLETED)
         if not there.open:
             await until(lambda: len(server.documents) == 3)  # it is asked again at once
-            assert "a is closed: a completion was answered with 500." in running.lines
+            assert "a is closed: it has answered with status 500." in running.lines
         else:
             assert len(server.documents) == 2
 

@@ -312,7 +312,9 @@ class Relay:
     def _blame(self, upstream: Upstream, failure: FailedError) -> None:
         """Have ``upstream`` get no more requests, if that is how it is."""
         if failure.blame is Blame.CERTAIN:
-            self._fleet.suspect(upstream, str(failure).rstrip("."))
+            # As what watches it says it, who asks it next: one reason has one line.
+            why = f"it{str(failure).removeprefix('The upstream')}".rstrip(".")
+            self._fleet.suspect(upstream, why)
         elif failure.blame is Blame.DOUBT:
             self._fleet.doubt(upstream)
 

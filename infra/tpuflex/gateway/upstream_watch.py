@@ -290,7 +290,7 @@ class UpstreamWatch:
         if code in (401, 403):
             raise _UnfitError("it refuses its key")
         if code != 200:
-            raise _UnfitError(f"a completion was answered with {code}", self._about(code))
+            raise _UnfitError(f"it has answered with status {code}", self._about(code))
         if _read(_Completed, body) is None:
             raise _UnfitError("a completion was answered without a token")
 
