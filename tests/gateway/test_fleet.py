@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.gateway.running_fleet import running_fleet, until, until_limit
-from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, UpstreamServer, metrics
+from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, NEVER, UpstreamServer, metrics
 from tests.security.certificates import certificate
 from tests.security.strangers import needs_second_uid, start_as_stranger
 from tpuflex.gateway.connection import open_session
@@ -179,6 +179,39 @@ async def test_one_that_is_doubted_is_open_as_long_as_it_makes_tokens(
             assert "a is closed: it has answered with status 500." in running.lines
         else:
             assert len(server.documents) == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "opens", "ends_well"),
+    [
+        ({"/v1/completions": [NEVER]}, False, False),
+        ({"/v1/completions": [NEVER], "/metrics": [404]}, False, True),
+        ({"/v1/completions": [NEVER], "/metrics": [404], "/v1/models": [NEVER]}, False, False),
+        ({"/v1/completions": [429]}, True, True),
+    ],
+)
+async def test_what_is_under_way_at_one_that_makes_no_token(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: dict[str, list[str | int]],
+    opens: bool,
+    ends_well: bool,
+) -> None:
+    """It is given up where nothing is made, or nothing answers. A server without counts may be busy
+    with it, as one is that does one request at a time; one that limits requests is well."""
+    soon = aiohttp.ClientTimeout(total=0.1)
+    monkeypatch.setattr("tpuflex.gateway.upstream_watch._DOUBTED_WITHIN", soon)
+    monkeypatch.setattr("tpuflex.gateway.upstream_watch._WITHIN", soon)
+    async with UpstreamServer().running() as server:
+        server.answers["/metrics"] = answers.pop("/metrics", [metrics(tokens=1)])
+        one = upstream(server, tmp_path)
+        async with running_fleet(tmp_path, upstreams={"a": one}) as running:
+            await running.clock.move(1)
+            await until(lambda: "/metrics" in server.asked and running.clock.waiting == 1)
+            running.clock.time += 5
+            server.answers |= answers
+            assert await running.fleet.doubt(running.one()) == ends_well
+            assert running.one().open == opens
 
 
 async def test_one_that_is_busy_is_not_doubted(tmp_path: Path) -> None:

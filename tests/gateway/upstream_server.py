@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -30,13 +31,17 @@ def metrics(kv_use: float = 0.0, waiting: int = 0, tokens: int = 0) -> str:
     )
 
 
+#: It does not answer.
+NEVER = -1
+
+
 @dataclass
 class UpstreamServer:
     """What it answers, and what it was asked.
 
     Attributes:
         answers: path -> the texts that it answers with, the last one for good; a number is a
-            status.
+            status, and :data:`NEVER` no answer.
         key: what a request must have; empty for none.
         asked: each request's path, in order.
         documents: the JSON documents that were posted, in order.
@@ -63,7 +68,7 @@ class UpstreamServer:
     ) -> AsyncIterator[UpstreamServer]:
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(application)
+        runner = web.AppRunner(application, handler_cancellation=True)
         await runner.setup()
         self.stop = runner.cleanup
         site = web.TCPSite(runner, address, port, ssl_context=tls)
@@ -82,6 +87,8 @@ class UpstreamServer:
             return web.Response(status=401)
         texts = self.answers.get(request.path, [404])
         text = texts.pop(0) if len(texts) > 1 else texts[0]
+        if text == NEVER:
+            await asyncio.Event().wait()
         if isinstance(text, int):
             return web.Response(status=text, headers={"Location": "/v1/models"})
         return web.Response(text=text)

@@ -91,6 +91,10 @@ class _UnfitError(Exception):
         self.hint = hint
 
 
+class _LimitedError(_UnfitError):
+    """An upstream is well, and takes no more requests at present."""
+
+
 class _UnloadedFirstTokens:
     """The first tokens of an upstream, by its own histogram, between those looks at which it had
     little to do. Were those under load to count, limits that follow from them would never be
@@ -214,18 +218,20 @@ class UpstreamWatch:
 
     def doubt(self) -> asyncio.Task[bool]:
         """Something went wrong there, for which a request may be to blame: it stays open while it
-        is asked for a token, and is closed if it makes none. Returns whether it makes some; who
-        doubts it meanwhile gets the same answer."""
+        is asked for a token, and is closed if it makes none. Returns whether what it has may still
+        end well; who doubts it meanwhile gets the same answer."""
         if self._doubt is None or self._doubt.done():
-            self._doubt = asyncio.create_task(self._makes_tokens())
+            self._doubt = asyncio.create_task(self._may_end_well())
         return self._doubt
 
-    async def _makes_tokens(self) -> bool:
+    async def _may_end_well(self) -> bool:
         # One that drains refuses to be asked, and ends what it has.
         if self.upstream.draining or self._now() - self._made_tokens < _MADE_TOKENS_S:
             return True
         try:
             await self._complete(_DOUBTED_WITHIN)
+        except _LimitedError:
+            return True
         except (_UnfitError, aiohttp.ClientError, OSError) as error:
             if self._guarded:
                 with suppress(TimeoutError, aiohttp.ClientError, OSError):
@@ -233,8 +239,17 @@ class UpstreamWatch:
             if self.upstream.draining or lacks_descriptors(error):
                 return True
             self.suspect(str(error) if isinstance(error, _UnfitError) else _words(error))
-            return False
+            # One that makes no token for the gateway may be making others, of which it has no
+            # counts: that it answers at all shows no more than that it is not frozen as a whole.
+            return isinstance(error, TimeoutError) and not self._tokens and await self._answers()
         return True
+
+    async def _answers(self) -> bool:
+        try:
+            async with self.connection.request("GET", "/models", timeout=_WITHIN) as response:
+                return response.status < 500
+        except (aiohttp.ClientError, OSError):
+            return False
 
     async def look(self) -> None:
         """Ask it for a completion, if it is closed; else how full it is."""
@@ -289,6 +304,8 @@ class UpstreamWatch:
             raise _UnfitError("it wants a key", f"Write upstreams.{self.upstream.name}.key_file.")
         if code in (401, 403):
             raise _UnfitError("it refuses its key")
+        if code == 429:
+            raise _LimitedError("it has had as many requests as it takes")
         if code != 200:
             raise _UnfitError(f"it has answered with status {code}", self._about(code))
         if _read(_Completed, body) is None:
