@@ -114,6 +114,22 @@ async def test_a_request_moves_whose_first_token_does_not_come(events: tuple[byt
         await asyncio.wait_for(first.asked[0].left.wait(), 5)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_text_that_is_held_back_is_no_late_first_token(is_known: bool) -> None:
+    """A parser or a stop sequence may hold back much of what is generated. Where the role is known
+    to come with the first token the request waits, and it is no late one; else it moves."""
+    script = pauses_after(ROLE, then=ANSWER[1:], seconds=0.5)
+    async with gateway_before(Scripted(always=script), Scripted(), settings=within(0.2)) as rig:
+        first, _ = rig.upstreams.connections.values()
+        first.role_with_first_token = is_known
+        assert await rig.streamed() == (200, HANDED_ON)
+
+    [outcome] = rig.outcomes
+    assert (outcome.moved is None) == is_known
+    assert outcome.first_token_s is not None
+    assert outcome.first_token_s < 0.2
+
+
 @pytest.mark.parametrize("count", range(2, len(ANSWER)))
 @pytest.mark.parametrize("death", ["dies", "ends"])
 async def test_an_answer_that_breaks_off_ends_with_an_error(count: int, death: str) -> None:

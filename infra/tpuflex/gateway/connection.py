@@ -48,6 +48,8 @@ class Connection:
         headers: what every request has: its key, which is neither logged nor handed on.
         max_model_len: tokens of the longest sequence; None where it does not say.
         priority_scheduling: whether its scheduler heeds priorities.
+        role_with_first_token: whether the role, with which a chat begins, comes with the first
+            token, as vLLM's does, though parsers and stop sequences may hold back what follows.
         prompt_usd_micros: micro-dollars for a token of a prompt; None without a price.
         generated_usd_micros: micro-dollars for a generated token; None without a price.
     """
@@ -57,6 +59,7 @@ class Connection:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     max_model_len: int | None = None
     priority_scheduling: bool = False
+    role_with_first_token: bool = False
     prompt_usd_micros: float | None = None
     generated_usd_micros: float | None = None
 

@@ -249,6 +249,7 @@ class Fleet:
         upstream = self._upstream(name, way.url, stack.settings.model.name, band)
         connection = _connection(upstream, settings, way.fingerprint)
         connection.priority_scheduling = has_priorities(stack.settings)
+        connection.role_with_first_token = True
         return UpstreamWatch(
             *(connection, way.key, *self._surroundings),
             learns=self._learns,

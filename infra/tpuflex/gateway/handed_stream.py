@@ -17,7 +17,7 @@ from aiohttp import web
 from tpuflex.gateway.door import error_body
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import TooLongError
-from tpuflex.gateway.upstream_answer import FailedError, end_stream, told_error
+from tpuflex.gateway.upstream_answer import SILENT_S, FailedError, end_stream, told_error
 
 if TYPE_CHECKING:
     from tpuflex.gateway.passage import Passage
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 COMMENT_S = 15.0
 #: Seconds after which a client that takes nothing is cut off.
 STALLED_S = 60.0
-#: Seconds without anything after which an upstream is given up in the middle of an answer. Some
-#: parsers of tool calls keep back a call until it is whole.
-SILENT_S = 600.0
 #: Tokens from which on the pace of a stream says something.
 _PACED = 16
 
@@ -78,9 +75,9 @@ class HandedStream:
         self._now = now
         self._client = _Answer(headers={**_HEADERS, "x-request-id": passage.id})
         #: When something came from the upstream, and when the client got something.
-        self._heard = self._said = self._began = now()
+        self._heard = self._said = now()
         #: Since when the client has not taken what it got; None while it has.
-        self._writing: float | None = self._began
+        self._writing: float | None = self._heard
         self._silent = False
         self._comments: set[asyncio.Task[None]] = set()
 
@@ -179,5 +176,5 @@ class HandedStream:
         usage, n = answer.usage, self._passage.ask.n
         if usage is not None and usage.generated >= _PACED * n:
             # What parsers and stop sequences held back was generated before the first that came.
-            seconds = self._heard - self._began + (self._passage.first_token or 0.0)
+            seconds = self._heard - self._passage.asked
             self._upstream.streamed(usage.generated // n, seconds)

@@ -91,7 +91,8 @@ class Passage:
         reason: why it was refused or did not end well; None if it did.
         moved: why it went to a second upstream.
         waited: seconds in the waiting room.
-        first_token: seconds to the first token.
+        asked: when its upstream was asked.
+        first_token: seconds from then to the first token.
         reservation: what is counted for it while it is under way.
         computed: whether an upstream may have computed it of whose use nothing is known.
         usage: what it has used, as the upstream says.
@@ -116,6 +117,7 @@ class Passage:
     reason: Reason | None = Reason.CLIENT_LEFT
     moved: Reason | None = None
     waited: float = 0.0
+    asked: float = 0.0
     first_token: float | None = None
     reservation: Reservation | None = None
     computed: bool = False

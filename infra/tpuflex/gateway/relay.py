@@ -237,7 +237,7 @@ class Relay:
                     return await self._ask(passage, lease)
                 except FailedError as error:
                     failure = error
-                if failure.reconnects:
+                if failure.reconnects and passage.first_token is None:
                     NEW_CONNECTION.set(True)
                     continue
                 passage.computed = failure.computed
@@ -366,9 +366,13 @@ class Relay:
             finally:
                 self._looked_after.discard(whole)
         answer = StreamedAnswer(hand_on_usage=passage.ask.wants_usage)
-        response, held = await begun_stream(passage, connection, answer)
-        try:
+
+        def first_token() -> None:
             passage.first_token = lease.first_token(self._now())
+
+        passage.asked, passage.first_token = self._now(), None
+        response, held = await begun_stream(passage, connection, answer, first_token)
+        try:
             stream = HandedStream(passage, upstream, response, self._now)
             self._looked_after.add(stream)
             try:

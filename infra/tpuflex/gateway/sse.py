@@ -58,6 +58,7 @@ class StreamedAnswer:
         hand_on_usage: whether the event that has nothing but the usage is handed on.
 
     Attributes:
+        answers: whether there was any part of an answer, if only the role.
         begun: whether there was content, reasoning, a tool call or a reason to finish.
         done: whether its end was there: ``[DONE]``.
         error: the data of the event with which the upstream gave up; None if it did not. Nothing
@@ -67,7 +68,7 @@ class StreamedAnswer:
     """
 
     def __init__(self, *, hand_on_usage: bool) -> None:
-        self.begun = False
+        self.answers = self.begun = False
         self.done = False
         self.error: bytes | None = None
         self.usage: Usage | None = None
@@ -130,6 +131,7 @@ class StreamedAnswer:
         choices = document.get("choices") if isinstance(document, dict) else None
         if usage is not None and not choices and not self._hand_on_usage:
             return False
+        self.answers = self.answers or bool(choices)
         self.begun = self.begun or _has_content(choices)
         if self.begun:
             self._count(event, 1)

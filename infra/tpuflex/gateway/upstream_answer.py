@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tpuflex.gateway.passage import Passage
     from tpuflex.gateway.upstream import Upstream
 
+#: Seconds without anything after which an upstream is given up in the middle of an answer. Some
+#: parsers of tool calls keep back a call until it is whole.
+SILENT_S = 600.0
 #: Bytes of an answer that is not streamed.
 _MOST_ANSWER = 64 * 1024 * 1024
 #: Bytes of an error that is read, and characters of each of its parts that is handed on.
@@ -169,14 +172,18 @@ def _completion(passage: Passage, response: aiohttp.ClientResponse, body: bytes)
 
 
 async def begun_stream(
-    passage: Passage, connection: Connection, answer: StreamedAnswer
+    passage: Passage,
+    connection: Connection,
+    answer: StreamedAnswer,
+    first_token: Callable[[], None],
 ) -> tuple[aiohttp.ClientResponse, bytes]:
-    """Ask for a stream, and wait until something was generated.
+    """Ask for a stream, and wait until it has something that was generated.
 
     Args:
         passage: the request.
         connection: the upstream that is asked.
         answer: takes what comes.
+        first_token: called once, when the first token was generated, as far as can be seen.
 
     Returns:
         The stream, and what has come of it that is handed on.
@@ -184,11 +191,18 @@ async def begun_stream(
     Raises:
         FailedError: nothing was generated, or not in time.
     """
+
+    def generates() -> None:
+        # What it holds back may be long, and nobody else has to wait for it.
+        timeout.reschedule(asyncio.get_running_loop().time() + SILENT_S)
+        first_token()
+
     try:
-        async with asyncio.timeout(passage.rules.first_token.limit):
+        async with asyncio.timeout(passage.rules.first_token.limit) as timeout:
             response = await _request(passage, connection)
             try:
-                return response, await _until_begun(passage, response, answer)
+                role = connection.role_with_first_token
+                return response, await _until_begun(passage, response, answer, role, generates)
             except BaseException:
                 response.close()
                 raise
@@ -201,7 +215,11 @@ async def begun_stream(
 
 
 async def _until_begun(
-    passage: Passage, response: aiohttp.ClientResponse, answer: StreamedAnswer
+    passage: Passage,
+    response: aiohttp.ClientResponse,
+    answer: StreamedAnswer,
+    role_with_first_token: bool,
+    generates: Callable[[], None],
 ) -> bytes:
     if response.status != 200:
         _check(response, await _read(response), passage)
@@ -209,7 +227,7 @@ async def _until_begun(
         raise FailedError("The upstream's answer is no stream.")
     _check_encoding(response)
     held: list[bytes] = []
-    size = 0
+    size, generated = 0, False
     while not (answer.begun or answer.done):
         data = await response.content.readany()
         size += len(data)
@@ -220,6 +238,11 @@ async def _until_begun(
             raise FailedError("The upstream has given up.")
         if not data:
             raise FailedError("The upstream's answer is empty.")
+        if role_with_first_token and answer.answers and not generated:
+            generated = True
+            generates()
+    if not generated:
+        generates()
     return b"".join(held)
 
 

@@ -80,7 +80,8 @@ class UpstreamSettings(Frozen):
 
 class FirstTokenSettings(Frozen):
     """How long the first token, of content or of reasoning, may take once an upstream has the
-    request: time in the gateway's own waiting room does not count."""
+    request: time in the gateway's own waiting room does not count, nor, of a stack, for how long a
+    parser or a stop sequence holds back what was generated."""
 
     slow: Seconds = 1.5
     """Where the 95th percentile is above this, in seconds, requests go to the next pool."""
