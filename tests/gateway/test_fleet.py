@@ -82,7 +82,7 @@ async def test_it_stays_closed_until_it_completes(
             await until(lambda: len(server.documents) == 2)
             await running.clock.move(4)
             assert why in running.lines[0]
-            assert running.lines[1:] == [f"Nothing serves {MODEL}: its requests are refused."]
+            assert running.lines[1:] == [f"Nothing serves {MODEL} now."]
             assert (why in running.one().why, running.one().since) == (True, 0)
             await running.clock.move(1)
             await until(lambda: running.one().open)
@@ -115,7 +115,7 @@ async def test_a_model_loses_its_last_upstream(tmp_path: Path) -> None:
     async with UpstreamServer().running() as server:
         one = upstream(server, tmp_path)
         async with running_fleet(tmp_path, upstreams={"a": one, "b": one}) as running:
-            nothing = f"Nothing serves {MODEL}: its requests are refused."
+            nothing = f"Nothing serves {MODEL} now."
             for _ in range(2):
                 for each in running.fleet.upstreams():
                     running.fleet.suspect(each, "it has failed")

@@ -169,6 +169,15 @@ async def test_a_slice_that_serves_is_an_upstream(rig: Rig, tmp_path: Path) -> N
         await running.until(lambda: not there.draining)
 
 
+async def test_a_stack_that_is_down(rig: Rig, tmp_path: Path) -> None:
+    """What nothing serves is said, with the command that changes it."""
+    stack = rig.stack("a")
+    async with running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running:
+        down = "Stack a has no slice. Next: tpuflex up --stack a"
+        assert running.lines == [f"Nothing serves {stack.settings.model.name} now. {down}"]
+        assert running.fleet.unseen_stacks() == {"a": down}
+
+
 async def test_a_renewal(rig: Rig, tmp_path: Path) -> None:
     """Both slices are upstreams. The one that drains gets nothing new; that is gone keeps what it
     has in flight, and its connections, until that ends."""

@@ -188,7 +188,7 @@ class Fleet:
                 and not self._watches[name]
                 and not self._stack_upstreams[name].problem
             )
-            self._report(f"Nothing serves {model}: its requests are refused.{''.join(down)}")
+            self._report(f"Nothing serves {model} now.{''.join(down)}")
 
     def _without_upstream(self) -> Iterator[str]:
         for model in self.models():
