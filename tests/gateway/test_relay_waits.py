@@ -154,6 +154,21 @@ async def test_a_model_that_thinks_is_not_cut() -> None:
     assert outcome.reason is outcome.moved is None
 
 
+async def test_a_stream_ends_with_a_frozen_upstream() -> None:
+    """One that says nothing for half a minute is doubted."""
+    upstream = Scripted(always=stalls_after(ROLE, ANSWER[1]))
+    async with gateway_before(upstream) as rig, rig.stream() as response:
+        await response.content.readuntil(ANSWER[1])
+        rig.after(29)
+        assert rig.upstreams.doubted == []
+        rig.upstreams.make_tokens = False
+        rig.after(2)
+        said = await response.content.read()
+
+    assert b"upstream_failed" in said
+    assert b"[DONE]" not in said
+
+
 async def test_an_upstream_that_says_nothing_for_ten_minutes_is_given_up() -> None:
     """As one whose machine is gone: nothing closes its connection."""
     upstream = Scripted(always=stalls_after(ROLE, ANSWER[1]))

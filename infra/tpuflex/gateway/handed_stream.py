@@ -17,7 +17,13 @@ from aiohttp import web
 from tpuflex.gateway.door import error_body
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import TooLongError
-from tpuflex.gateway.upstream_answer import SILENT_S, FailedError, end_stream, told_error
+from tpuflex.gateway.upstream_answer import (
+    SILENT_S,
+    FailedError,
+    Patience,
+    end_stream,
+    told_error,
+)
 
 if TYPE_CHECKING:
     from tpuflex.gateway.passage import Passage
@@ -61,6 +67,7 @@ class HandedStream:
         passage: the request.
         upstream: where it comes from.
         response: what comes from there.
+        ends_well: finds out whether it may still end well.
         now: the clock, monotonic.
     """
 
@@ -69,6 +76,7 @@ class HandedStream:
         passage: Passage,
         upstream: Upstream,
         response: aiohttp.ClientResponse,
+        ends_well: Callable[[], asyncio.Future[bool]],
         now: Callable[[], float],
     ) -> None:
         self._passage, self._upstream, self._response = passage, upstream, response
@@ -79,6 +87,8 @@ class HandedStream:
         #: Since when the client has not taken what it got; None while it has.
         self._writing: float | None = self._heard
         self._silent = False
+        self._limit = passage.rules.first_token.limit
+        self._patience = Patience(ends_well, self._limit, self._give_up)
         self._comments: set[asyncio.Task[None]] = set()
 
     def tick(self, now: float) -> None:
@@ -87,14 +97,20 @@ class HandedStream:
             transport = self._passage.request.transport
             if now - self._writing > STALLED_S and transport is not None:
                 transport.abort()
-        elif now - self._heard > SILENT_S:
-            self._silent = True
-            self._response.close()
-        elif now - self._said > COMMENT_S:
+            return
+        if now - self._heard > SILENT_S:
+            self._give_up()
+        self._patience.tick(now, self._heard)
+        if now - self._said > COMMENT_S:
             self._said = now
             task = asyncio.ensure_future(self._comment())
             self._comments.add(task)
             task.add_done_callback(self._comments.discard)
+
+    def _give_up(self) -> None:
+        if self._now() - self._heard > self._limit:  # nothing has come while that was found out
+            self._silent = True
+            self._response.close()
 
     async def _comment(self) -> None:
         # Only whole events are written, so a comment never comes within one.

@@ -357,9 +357,10 @@ class Relay:
             connection.generated_usd_micros or 0.0,
         )
         upstream = lease.upstream
+        ends_well = partial(self._fleet.doubt, upstream)
         if not passage.ask.stream:
             lease.unmeasured()
-            whole = WholeAnswer(passage, connection, self._fleet.doubt, self._now)
+            whole = WholeAnswer(passage, connection, ends_well, self._now())
             self._looked_after.add(whole)
             try:
                 return await whole.receive()
@@ -373,7 +374,7 @@ class Relay:
         passage.asked, passage.first_token = self._now(), None
         response, held = await begun_stream(passage, connection, answer, first_token)
         try:
-            stream = HandedStream(passage, upstream, response, self._now)
+            stream = HandedStream(passage, upstream, response, ends_well, self._now)
             self._looked_after.add(stream)
             try:
                 return await stream.hand_on(answer, held, partial(self._blame, upstream))

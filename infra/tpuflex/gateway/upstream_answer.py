@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from tpuflex.gateway.connection import Connection
     from tpuflex.gateway.passage import Passage
-    from tpuflex.gateway.upstream import Upstream
 
 #: Seconds without anything after which an upstream is given up in the middle of an answer. Some
 #: parsers of tool calls keep back a call until it is whole.
@@ -90,45 +89,67 @@ class FailedError(Exception):
         self.answer = answer
 
 
+class Patience:
+    """Waits for an upstream as long as what it has may end well.
+
+    Args:
+        ends_well: finds out whether it may.
+        every: seconds without anything from there after which that is found out, and then again.
+        over: called when it may not.
+    """
+
+    def __init__(
+        self,
+        ends_well: Callable[[], asyncio.Future[bool]],
+        every: float,
+        over: Callable[[], None],
+    ) -> None:
+        self._ends_well, self._every, self._over = ends_well, every, over
+        self._asked = -math.inf
+
+    def tick(self, now: float, heard: float) -> None:
+        """Look after it, where something came at ``heard``."""
+        if now - max(heard, self._asked) >= self._every:
+            self._asked = now
+            self._ends_well().add_done_callback(self._found)
+
+    def _found(self, ends_well: asyncio.Future[bool]) -> None:
+        if not ends_well.cancelled() and not ends_well.result():
+            self._over()
+
+
 class WholeAnswer:
     """An answer that is not streamed, while it is waited for.
 
     Args:
         passage: the request.
         connection: the upstream that is asked.
-        doubt: finds out whether the upstream still makes tokens.
-        now: the clock, monotonic.
+        ends_well: finds out whether it may still end well.
+        began: when it is asked for.
     """
 
     def __init__(
         self,
         passage: Passage,
         connection: Connection,
-        doubt: Callable[[Upstream], asyncio.Future[bool]],
-        now: Callable[[], float],
+        ends_well: Callable[[], asyncio.Future[bool]],
+        began: float,
     ) -> None:
-        self._passage, self._connection, self._doubt, self._now = passage, connection, doubt, now
-        self._limit = passage.rules.first_token.limit
-        expected = connection.upstream.seconds_for(passage.want.tokens, self._limit)
+        self._passage, self._connection, self._began = passage, connection, began
+        limit = passage.rules.first_token.limit
+        expected = connection.upstream.seconds_for(passage.want.tokens, limit)
         self._timeout = asyncio.timeout(_PATIENCE * expected)
-        self._doubted_at = now() + self._limit
+        self._patience = Patience(ends_well, limit, self._give_up)
         self._frozen = False
 
     def tick(self, now: float) -> None:
-        """Doubt the upstream once in a while: nothing else shows that it is frozen."""
-        if now >= self._doubted_at:
-            self._doubted_at = math.inf
-            self._doubt(self._connection.upstream).add_done_callback(self._looked)
+        """Look after it, once in a while."""
+        self._patience.tick(now, self._began)
 
-    def _looked(self, makes_tokens: asyncio.Future[bool]) -> None:
-        if makes_tokens.cancelled():
-            return
-        if makes_tokens.result():
-            self._doubted_at = self._now() + self._limit
-        else:
-            self._frozen = True
-            with suppress(RuntimeError):  # it is there by now, or its time is over
-                self._timeout.reschedule(0)
+    def _give_up(self) -> None:
+        self._frozen = True
+        with suppress(RuntimeError):  # it is there by now, or its time is over
+            self._timeout.reschedule(0)
 
     async def receive(self) -> web.Response:
         """Ask for it, and wait until it is there.
