@@ -1,10 +1,12 @@
 """What `tpuflex gateway run` costs and adds, beside other proxies before the same server.
 
-Run with ``.venv/bin/python benchmarks/gateway.py [--runs 3] [--seconds 8] [--only NAME] [--json]``.
+Run with ``.venv/bin/python benchmarks/gateway.py [--runs 3] [--seconds 8] [--only NAME] [--json]``;
+``--only "tpuflex gateway" --only Envoy`` measures these two, and the server itself.
 One scripted server streams as vLLM does (``gateway_traffic.py``). Before it stand, in turn, so that
 a busy machine slows all: nothing, our gateway with all that it does for a client (limits, a class
 with sampling, prices, an access log), Envoy, HAProxy, vLLM's router and LiteLLM, each with one
-worker, and the others with no policy but a key. Medians of the runs are printed.
+worker, and the others with no policy but a key. Medians of the runs are printed; the line of
+the server itself says what first tokens take without a proxy, which is subtracted from the others.
 
     requests of one token, 64 clients without a pause    CPU of a request: all but its tokens
     32 tokens, all in flight one each 20 ms, 64 clients  CPU of a token; what is added to the first
@@ -375,15 +377,23 @@ def medians(all_figures: list[Figures], direct: Figures | None) -> Figures:
 
 def shown(results: Mapping[str, Figures]) -> Iterator[str]:
     """The lines that are printed."""
-    yield "                    added to the first token, ms      CPU, µs of one         requests"
-    yield "                     1 client       64 clients     request  token  answer     per CPU"
-    of = f"of {TOKENS}"
-    yield f"                    p50    p99      p50    p99{of:>34}      second"
+    yield "                   added to the first token, ms    CPU of one, µs               requests"
+    yield "                       1 client      64 clients     request  further   answer    per CPU"
+    yield (
+        f"                    p50     p99     p50     p99  of 1 token    token    of {TOKENS}"
+        "     second"
+    )
     for name, each in results.items():
+        first = "".join(
+            f"{milliseconds:8.2f}" if milliseconds < 1000 else f"{milliseconds:8.0f}"
+            for milliseconds in (each.p50_1, each.p99_1, each.p50_64, each.p99_64)
+        )
+        if name == DIRECT:
+            yield f"{name:15}{first}"
+            continue
         yield (
-            f"{name:16}{each.p50_1:7.2f}{each.p99_1:7.2f}  {each.p50_64:7.2f}{each.p99_64:7.2f}"
-            f"{each.cpu_request:12.0f}{each.cpu_token:7.0f}{each.cpu_answer:8.0f}"
-            f"{each.per_cpu_second:12.0f}"
+            f"{name:15}{first}{each.cpu_request:12.0f}{each.cpu_token:9.0f}{each.cpu_answer:9.0f}"
+            f"{each.per_cpu_second:11.0f}"
         )
 
 
@@ -416,7 +426,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each kind of requests")
-    parser.add_argument("--only", action="append", choices=tuple(PROXIES), help="beside direct")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=tuple(PROXIES),
+        help="measure this one, beside the server itself; may be given again",
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     port, left_out = free_port(), dict[str, str]()
