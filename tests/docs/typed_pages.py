@@ -255,19 +255,20 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "docs/how-to/gateway.md": {
-        INSTALLING: ("pip install '/path/to/tpuflex[gateway]'",),
+        INSTALLING: ("pip install '/path/to/tpuflex[gateway,embedded]'", "pip install openai"),
         GATEWAY: (
-            "tpuflex --stack chat gateway run",
+            "tpuflex gateway run",
             "tpuflex gateway run --config gateway.yaml",
         ),
         ASKED_GATEWAY: (
             "export OPENAI_BASE_URL=http://127.0.0.1:8080/v1"
             ' OPENAI_API_KEY="$(cat .tpuflex/gateway/client.key)"',
-            "export OPENAI_MODEL=google/gemma-4-E4B-it",
-            'python3 gateway_client.py "Name a tree."',
-            "tpuflex --stack chat gateway status",
+            "export OPENAI_MODEL=HuggingFaceTB/SmolLM2-135M-Instruct",
+            'python3 docs/examples/gateway_client.py "Name a tree."',
+            "tpuflex gateway status",
             "tpuflex gateway status --config gateway.yaml --watch",
         ),
+        MEASURED: ("tpuflex up",),
         "prints another key each time; tests/cli/test_gateway.py types it": (
             "tpuflex gateway key web",
         ),
