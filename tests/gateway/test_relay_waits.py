@@ -154,6 +154,23 @@ async def test_a_model_that_thinks_is_not_cut() -> None:
     assert outcome.reason is outcome.moved is None
 
 
+async def test_a_stream_that_holds_back_what_it_says_leaves_a_frozen_upstream() -> None:
+    """As while a call of a tool is parsed: it was generating, and nothing of it is here."""
+    first, second = Scripted(always=stalls_after(ROLE)), Scripted()
+    async with gateway_before(first, second) as rig:
+        for each in rig.upstreams.connections.values():
+            each.role_with_first_token = True
+        asking = asyncio.ensure_future(rig.streamed())
+        await first.got_one.wait()
+        rig.after(31)
+        assert second.asked == []
+        rig.upstreams.make_tokens = False
+        rig.after(31)
+        assert await asking == (200, HANDED_ON)
+
+    assert rig.outcomes[0].moved == "upstream_failed"
+
+
 async def test_a_stream_ends_with_a_frozen_upstream() -> None:
     """One that says nothing for half a minute is doubted."""
     upstream = Scripted(always=stalls_after(ROLE, ANSWER[1]))

@@ -11,8 +11,8 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +28,7 @@ from tpuflex.gateway.outcome import Outcome, Reason
 from tpuflex.gateway.passage import Bound, Passage
 from tpuflex.gateway.sse import StreamedAnswer
 from tpuflex.gateway.upstream import Want
-from tpuflex.gateway.upstream_answer import Blame, FailedError, WholeAnswer, begun_stream
+from tpuflex.gateway.upstream_answer import Blame, FailedError, Wait, begun_stream, whole_answer
 from tpuflex.settings.gateway import SamplingSettings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Relay:
         self._retries = defaultdict[str, RetryBudget](partial(RetryBudget, settings.retry_share))
         self._ended, self._now = ended, now
         self._cache = AnswerCache()
-        self._looked_after: set[HandedStream | WholeAnswer] = set()
+        self._looked_after: set[HandedStream | Wait] = set()
         #: Requests that have no answer yet, or not all of it, by the task that answers.
         self._under_way: dict[asyncio.Task[Any] | None, Passage] = {}
         self._stopping, self._idle = False, asyncio.Event()
@@ -358,30 +358,32 @@ class Relay:
         )
         upstream = lease.upstream
         ends_well = partial(self._fleet.doubt, upstream)
-        if not passage.ask.stream:
-            lease.unmeasured()
-            whole = WholeAnswer(passage, connection, ends_well, self._now())
-            self._looked_after.add(whole)
-            try:
-                return await whole.receive()
-            finally:
-                self._looked_after.discard(whole)
-        answer = StreamedAnswer(hand_on_usage=passage.ask.wants_usage)
+        wait = Wait(ends_well, passage.rules.first_token.limit, self._now())
+        with self._looking_after(wait):
+            if not passage.ask.stream:
+                lease.unmeasured()
+                return await whole_answer(passage, connection, wait)
+            answer = StreamedAnswer(hand_on_usage=passage.ask.wants_usage)
 
-        def first_token() -> None:
-            passage.first_token = lease.first_token(self._now())
+            def first_token() -> None:
+                passage.first_token = lease.first_token(self._now())
 
-        passage.asked, passage.first_token = self._now(), None
-        response, held = await begun_stream(passage, connection, answer, first_token)
+            passage.asked, passage.first_token = self._now(), None
+            response, held = await begun_stream(passage, connection, answer, first_token, wait)
         try:
             stream = HandedStream(passage, upstream, response, ends_well, self._now)
-            self._looked_after.add(stream)
-            try:
+            with self._looking_after(stream):
                 return await stream.hand_on(answer, held, partial(self._blame, upstream))
-            finally:
-                self._looked_after.discard(stream)
         finally:
             response.close()
+
+    @contextmanager
+    def _looking_after(self, each: HandedStream | Wait) -> Iterator[None]:
+        self._looked_after.add(each)
+        try:
+            yield
+        finally:
+            self._looked_after.discard(each)
 
 
 def _stopping() -> RejectedError:

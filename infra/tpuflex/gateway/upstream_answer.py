@@ -118,60 +118,60 @@ class Patience:
             self._over()
 
 
-class WholeAnswer:
-    """An answer that is not streamed, while it is waited for.
+class Wait:
+    """The wait for what can be handed on of an answer, as long as that may end well.
 
     Args:
-        passage: the request.
-        connection: the upstream that is asked.
-        ends_well: finds out whether it may still end well.
-        began: when it is asked for.
+        ends_well: finds out whether it may.
+        every: seconds after which that is found out, and then again.
+        began: when the wait begins.
+
+    Attributes:
+        failure: why it is over; None if it is not, or for another reason.
     """
 
     def __init__(
-        self,
-        passage: Passage,
-        connection: Connection,
-        ends_well: Callable[[], asyncio.Future[bool]],
-        began: float,
+        self, ends_well: Callable[[], asyncio.Future[bool]], every: float, began: float
     ) -> None:
-        self._passage, self._connection, self._began = passage, connection, began
-        limit = passage.rules.first_token.limit
-        expected = connection.upstream.seconds_for(passage.want.tokens, limit)
-        self._timeout = asyncio.timeout(_PATIENCE * expected)
-        self._patience = Patience(ends_well, limit, self._give_up)
-        self._frozen = False
+        self._patience, self._began = Patience(ends_well, every, self._give_up), began
+        self._timeout: asyncio.Timeout | None = None
+        self.failure: FailedError | None = None
+
+    def within(self, seconds: float) -> asyncio.Timeout:
+        """Wait no longer than that."""
+        self._timeout = asyncio.timeout(seconds)
+        return self._timeout
 
     def tick(self, now: float) -> None:
         """Look after it, once in a while."""
         self._patience.tick(now, self._began)
 
     def _give_up(self) -> None:
-        self._frozen = True
-        with suppress(RuntimeError):  # it is there by now, or its time is over
-            self._timeout.reschedule(0)
+        self.failure = FailedError(
+            "The upstream makes no tokens any more.", status=504, blame=Blame.NONE
+        )
+        if self._timeout is not None:
+            with suppress(RuntimeError):  # what was waited for is there by now
+                self._timeout.reschedule(0)
 
-    async def receive(self) -> web.Response:
-        """Ask for it, and wait until it is there.
 
-        Raises:
-            FailedError: there is none.
-        """
-        passage = self._passage
-        try:
-            async with self._timeout, _request(passage, self._connection) as response:
-                body = await _read(response)
-        except (aiohttp.ClientError, TooLongError) as error:
-            raise _failed(error) from error
-        except TimeoutError as error:
-            if self._frozen:
-                raise FailedError(
-                    "The upstream makes no tokens any more.", status=504, blame=Blame.NONE
-                ) from error
-            raise FailedError(
-                "The upstream has not answered in time.", Reason.TIMEOUT, status=504
-            ) from error
-        return _completion(passage, response, body)
+async def whole_answer(passage: Passage, connection: Connection, wait: Wait) -> web.Response:
+    """Ask for an answer that is not streamed.
+
+    Raises:
+        FailedError: there is none.
+    """
+    limit = passage.rules.first_token.limit
+    expected = connection.upstream.seconds_for(passage.want.tokens, limit)
+    try:
+        async with wait.within(_PATIENCE * expected), _request(passage, connection) as response:
+            body = await _read(response)
+    except (aiohttp.ClientError, TooLongError) as error:
+        raise _failed(error) from error
+    except TimeoutError as error:
+        late = FailedError("The upstream has not answered in time.", Reason.TIMEOUT, status=504)
+        raise wait.failure or late from error
+    return _completion(passage, response, body)
 
 
 def _completion(passage: Passage, response: aiohttp.ClientResponse, body: bytes) -> web.Response:
@@ -197,6 +197,7 @@ async def begun_stream(
     connection: Connection,
     answer: StreamedAnswer,
     first_token: Callable[[], None],
+    wait: Wait,
 ) -> tuple[aiohttp.ClientResponse, bytes]:
     """Ask for a stream, and wait until it has something that was generated.
 
@@ -205,6 +206,7 @@ async def begun_stream(
         connection: the upstream that is asked.
         answer: takes what comes.
         first_token: called once, when the first token was generated, as far as can be seen.
+        wait: for what comes first.
 
     Returns:
         The stream, and what has come of it that is handed on.
@@ -219,7 +221,7 @@ async def begun_stream(
         first_token()
 
     try:
-        async with asyncio.timeout(passage.rules.first_token.limit) as timeout:
+        async with wait.within(passage.rules.first_token.limit) as timeout:
             response = await _request(passage, connection)
             try:
                 role = connection.role_with_first_token
@@ -230,9 +232,8 @@ async def begun_stream(
     except (aiohttp.ClientError, TooLongError) as error:
         raise _failed(error) from error
     except TimeoutError as error:
-        raise FailedError(
-            "No first token has come in time.", Reason.TOO_LATE, status=504
-        ) from error
+        late = FailedError("No first token has come in time.", Reason.TOO_LATE, status=504)
+        raise wait.failure or late from error
 
 
 async def _until_begun(
