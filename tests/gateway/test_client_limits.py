@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.gateway.gateway_rig import (
     BODY,
+    KEY,
     MODEL,
     ROLE,
     WHOLE,
@@ -185,6 +186,20 @@ async def test_what_fails_or_is_at_another_temperature_is_asked_for_again() -> N
         assert [await status(rig, temperature=0) for _ in range(3)] == [400, 400, 200]
         assert [await status(rig, temperature=1) for _ in range(2)] == [200, 200]
     assert len(failing.asked) == 5
+
+
+@pytest.mark.parametrize("settings", [CACHED, GatewaySettings()])
+async def test_a_body_that_is_too_deep_is_a_wrong_request(settings: GatewaySettings) -> None:
+    """At whichever depth it cannot be read, compared or written any more."""
+    async with gateway_before(Scripted(), settings=settings) as rig:
+        whole, headers = json.dumps({**BODY, "temperature": 0}), {"Authorization": f"Bearer {KEY}"}
+        for depth in range(900, 1000):
+            body = whole[:-1] + ', "nested": ' + depth * "[" + depth * "]" + "}"
+            path = "/v1/chat/completions"
+            async with rig.session.post(path, data=body, headers=headers) as response:
+                assert response.status in (200, 400)
+
+    assert {each.status for each in rig.outcomes} == {200, 400}
 
 
 async def test_nothing_is_kept_where_the_route_does_not_ask_for_it() -> None:

@@ -176,6 +176,12 @@ class Relay:
         except RejectedError as rejected:
             passage.ended(rejected.status, rejected.reason)
             raise
+        except RecursionError:
+            # What could just be read may be too deep to be written, from within more calls.
+            passage.ended(400, Reason.INVALID_REQUEST)
+            raise RejectedError(
+                400, "The body is nested too deeply.", Reason.INVALID_REQUEST
+            ) from None
         except asyncio.CancelledError:
             if not passage.cut or request.writer.output_size > 0:
                 raise
