@@ -175,7 +175,7 @@ class _Distant(MemoryCounts):
         super().__init__()
         self._clock, self._order, self._failures = clock, order, failures
 
-    async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         await self._pause()
         used = await super().incr(key, expiry, amount)
         await self._pause()
@@ -269,7 +269,7 @@ def test_no_order_of_concurrent_calls_spends_more_than_there_is(
             ("tokens_per_minute", minute),
             ("tokens_per_day", day),
         ]:
-            counted = storage.storage[f"somebody/{name}/{window}"]
+            counted, _ = storage.counts.get(f"somebody/{name}/{window}", (0, 0.0))
             assert counted == ledger.used[name, window], name
 
 
@@ -280,7 +280,7 @@ class _Broken(MemoryCounts):
         super().__init__()
         self._silent, self._times = silent, 0
 
-    async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
+    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         self._times += 1
         if self._times > 1:
             if self._silent:

@@ -237,7 +237,7 @@ def _read_object(body: bytes) -> dict[str, Any]:
     if len(body) > _MOST_VALUES and _has_too_many_values(body):
         _refuse(f"The body has more than {_MOST_VALUES:,} brackets and commas outside of texts.")
     try:
-        document = json.loads(body.decode(), parse_constant=_no_number, parse_float=_finite)
+        document = _JSON.decode(body.decode())
     except (ValueError, RecursionError):  # also what is no UTF-8, and numbers that are too long
         _refuse("The body is no JSON that can be read.")
     if not isinstance(document, dict):
@@ -278,6 +278,9 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError(text)
     return value
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
 
 
 def _is_text(document: Mapping[str, Any]) -> bool:
