@@ -137,7 +137,7 @@ class Fleet:
         return {
             name: f"{name}: {each.problem}" if each.problem else self._without_slice(name)
             for name, each in self._stack_upstreams.items()
-            if not self._watches[name]
+            if each.is_empty
         }
 
     def _without_slice(self, name: str) -> str:
@@ -184,9 +184,9 @@ class Fleet:
                 f" {self._without_slice(name)}"
                 for pool in self._routes[model]
                 for name in pool
-                if name in self._stack_upstreams
-                and not self._watches[name]
-                and not self._stack_upstreams[name].problem
+                if (stack := self._stack_upstreams.get(name)) is not None
+                and stack.is_empty
+                and not stack.problem
             )
             self._report(f"Nothing serves {model} now.{''.join(down)}")
 
@@ -231,10 +231,10 @@ class Fleet:
 
     def _set_stack(self, stack: Stack) -> None:
         """A stack's file was read again; the models that clients may ask for may be others."""
-        self._report(f"{stack.name}: its stack file has changed, and was read again.")
         self._stacks[stack.name] = stack
         self._routes = self._routes_of_settings()
         self._pools.clear()
+        self._said(f"{stack.name}: its stack file has changed, and was read again.")
 
     def _slice_watch(
         self,

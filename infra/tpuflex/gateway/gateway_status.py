@@ -295,8 +295,8 @@ def read_status(config: GatewayConfig, home: Path) -> GatewayStatus:
         raise ServerDownError(
             f"The gateway does not answer: no connection to {url}.",
             url=url,
-            hint="It may be ending: look again in half a minute. If it is still there then, stop it,"
-            f" and run: tpuflex gateway run {config.options}",
+            hint="It may be ending: look again in half a minute. If it is still there, stop it, and"
+            f" run: tpuflex gateway run {config.options}",
         ) from error
     if status == requests.codes.unauthorized:
         raise AccessError(

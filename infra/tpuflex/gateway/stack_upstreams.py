@@ -95,6 +95,11 @@ class StackUpstreams:
                     await each.watch.asked.wait()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it was looked for slices, and there is none."""
+        return self._looked.is_set() and not self._slices
+
+    @property
     def problem(self) -> str:
         """Why its slices cannot be read, or why there is no way to one of them; empty if nothing is
         wrong."""
