@@ -7,7 +7,8 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from aiohttp import web
@@ -20,12 +21,16 @@ from tests.gateway.gateway_rig import (
     MODEL,
     ROLE,
     Asked,
+    Rig,
     Scripted,
     delta,
+    event,
     gateway_before,
     pauses_after,
     stalls_after,
+    streams,
 )
+from tests.gateway.running_fleet import until
 from tpuflex.gateway.upstream import Upstream
 from tpuflex.settings.gateway import ClientLimits, GatewaySettings
 
@@ -233,6 +238,46 @@ async def test_an_answer_that_is_not_streamed_ends_with_a_frozen_upstream() -> N
             assert response.headers["x-tpuflex-reason"] == "upstream_failed"
 
 
+@contextmanager
+def reading_slowly(rig: Rig) -> Iterator[socket.socket]:
+    """A client that has asked for a stream, and takes none of it by itself."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", rig.port))
+        body = json.dumps({"model": MODEL, "stream": True}).encode()
+        client.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n"
+            b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
+            % (KEY.encode(), len(body), body)
+        )
+        yield client
+
+
+async def test_a_slow_reader_makes_no_slow_upstream() -> None:
+    """By whose pace it is judged what can end before its run does."""
+    usage = event(choices=[], usage={"prompt_tokens": 7, "completion_tokens": 200})
+    pieces = 200 * [delta(content="x" * 64_000)]
+    async with gateway_before(upstream := Scripted(always=streams(*pieces, usage, DONE))) as rig:
+        [there] = rig.upstreams.connections
+        with reading_slowly(rig) as client:
+            await upstream.got_one.wait()
+            await asyncio.sleep(0.3)
+            rig.after(30)
+            await asyncio.to_thread(_read_all, client)
+        await until(lambda: bool(rig.outcomes))
+        assert rig.outcomes[0].generated_tokens == 200
+        assert there.rate is None
+        await rig.streamed()
+        assert there.rate is not None
+
+
+def _read_all(client: socket.socket) -> None:
+    client.settimeout(10)
+    end = b""
+    while DONE not in end:
+        end = end[-len(DONE) :] + client.recv(1 << 20)
+
+
 async def test_a_client_that_takes_nothing_fills_no_memory() -> None:
     """The upstream is held back meanwhile; after a minute the client is cut off."""
     sent = 0
@@ -247,15 +292,7 @@ async def test_a_client_that_takes_nothing_fills_no_memory() -> None:
 
     upstream = Scripted(always=endless)
     async with gateway_before(upstream) as rig:
-        with socket.socket() as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", rig.port))
-            body = json.dumps({"model": MODEL, "stream": True}).encode()
-            client.sendall(
-                b"POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n"
-                b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n%b"
-                % (KEY.encode(), len(body), body)
-            )
+        with reading_slowly(rig):
             await upstream.got_one.wait()
             before = -1
             while before != sent:

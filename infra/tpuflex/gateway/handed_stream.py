@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 COMMENT_S = 15.0
 #: Seconds after which a client that takes nothing is cut off.
 STALLED_S = 60.0
+#: Seconds for which one write may take, for the stream to go as fast as its upstream.
+_HELD_UP_S = 1.0
 #: Tokens from which on the pace of a stream says something.
 _PACED = 16
 
@@ -86,7 +88,7 @@ class HandedStream:
         self._heard = self._said = now()
         #: Since when the client has not taken what it got; None while it has.
         self._writing: float | None = self._heard
-        self._silent = False
+        self._held_up = self._silent = False
         self._limit = passage.rules.first_token.limit
         self._patience = Patience(ends_well, self._limit, self._give_up)
         self._comments: set[asyncio.Task[None]] = set()
@@ -95,6 +97,7 @@ class HandedStream:
         """Look after it, once in a while: cheaper than timers that each event sets again."""
         if self._writing is not None:
             transport = self._passage.request.transport
+            self._held_up |= now - self._writing > _HELD_UP_S
             if now - self._writing > STALLED_S and transport is not None:
                 transport.abort()
             return
@@ -188,9 +191,9 @@ class HandedStream:
         return out
 
     def _tell_pace(self, answer: StreamedAnswer) -> None:
-        """Tell the upstream how fast one of its streams was."""
+        """Tell the upstream how fast one of its streams was, unless its reader was slower."""
         usage, n = answer.usage, self._passage.ask.n
-        if usage is not None and usage.generated >= _PACED * n:
+        if usage is not None and usage.generated >= _PACED * n and not self._held_up:
             # What parsers and stop sequences held back was generated before the first that came.
             seconds = self._heard - self._passage.asked
             self._upstream.streamed(usage.generated // n, seconds)
