@@ -10,6 +10,7 @@ import math
 import os
 import resource
 import ssl
+import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -259,9 +260,10 @@ class _Connection(web.RequestHandler):
                 400, "This is no HTTP, or its head is too long.", Reason.BAD_FRAMING
             )
         else:
-            self.log_exception("A request has failed", exc_info=exc)
+            # aiohttp makes a 504 of a TimeoutError that nothing has caught, and keeps it back.
+            self.log_exception("A request has failed", exc_info=exc or sys.exc_info()[1])
             rejected = RejectedError(
-                status, "The gateway has failed.", Reason.FAILED, kind="server_error"
+                500, "The gateway has failed.", Reason.FAILED, kind="server_error"
             )
         if request.writer.output_size > 0:
             raise ConnectionError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,8 @@ def run(invocation: Invocation, file: Path | None) -> None:
             progress = f"{invocation.now().astimezone():%H:%M:%S} {progress}"
         invocation.report(progress)
 
+    # What fails in the libraries of the gateway, or in itself, while it goes on.
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     run_gateway(
         _configured(invocation, file),
         invocation.home,
