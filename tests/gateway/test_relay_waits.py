@@ -73,7 +73,7 @@ async def test_a_refusal_says_why_and_when_to_try_again(
     state: Callable[[Upstream, float], None], reason: str, about: str
 ) -> None:
     """In OpenAI's form; no upstream has it."""
-    async with gateway_before(upstream := Scripted()) as rig:
+    async with gateway_before(upstream := Scripted(), settings=settings(wait="0s")) as rig:
         [only] = rig.upstreams.connections
         state(only, rig.clock())
         async with rig.stream() as response:
@@ -167,7 +167,9 @@ async def test_a_stream_that_holds_back_what_it_says_leaves_a_frozen_upstream() 
             each.role_with_first_token = True
         asking = asyncio.ensure_future(rig.streamed())
         await first.got_one.wait()
+        await asyncio.sleep(0.05)
         rig.after(31)
+        await asyncio.sleep(0.05)
         assert second.asked == []
         rig.upstreams.make_tokens = False
         rig.after(31)

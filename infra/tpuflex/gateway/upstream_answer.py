@@ -216,8 +216,9 @@ async def begun_stream(
     """
 
     def generates() -> None:
-        # What it holds back may be long, and nobody else has to wait for it.
-        timeout.reschedule(asyncio.get_running_loop().time() + SILENT_S)
+        if wait.failure is None:
+            # What it holds back may be long, and nobody else has to wait for it.
+            timeout.reschedule(asyncio.get_running_loop().time() + SILENT_S)
         first_token()
 
     try:
