@@ -149,7 +149,9 @@ def read_file(
     try:
         document = read_document(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFoundError(f"There is no file {path}.") from error
+        raise NotFoundError(
+            f"There is no file {path}.", hint="One is in the guide: tpuflex docs how-to/gateway"
+        ) from error
     positions = {
         key: replace(position, file=path.name) for key, position in document.positions.items()
     }
