@@ -150,7 +150,7 @@ def read_file(
         document = read_document(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
-            f"There is no file {path}.", hint="One is in the guide: tpuflex docs how-to/gateway"
+            f"There is no file {path}.", hint="One is in the guide: tpuflex docs gateway"
         ) from error
     positions = {
         key: replace(position, file=path.name) for key, position in document.positions.items()
