@@ -58,7 +58,7 @@ def gateway() -> None:
     time to try again. Clients have keys of the gateway's, with limits of their own.
 
     What it does is said in tpuflex:gateway of a stack file, or in a file of its own:
-    `tpuflex docs settings`.
+    `tpuflex docs gateway` shows how, and `tpuflex docs settings` has every key.
     """
 
 
