@@ -90,7 +90,7 @@ class HandedStream:
         self._writing: float | None = self._heard
         self._held_up = self._silent = False
         self._limit = passage.rules.first_token.limit
-        self._patience = Patience(ends_well, self._limit, self._give_up)
+        self._patience = Patience(ends_well, self._limit)
         self._comments: set[asyncio.Task[None]] = set()
 
     def tick(self, now: float) -> None:
@@ -103,7 +103,7 @@ class HandedStream:
             return
         if now - self._heard > SILENT_S:
             self._give_up()
-        self._patience.tick(now, self._heard)
+        self._patience.tick(now, self._heard, self._give_up)
         if now - self._said > COMMENT_S:
             self._said = now
             task = asyncio.ensure_future(self._comment())

@@ -95,27 +95,25 @@ class Patience:
     Args:
         ends_well: finds out whether it may.
         every: seconds without anything from there after which that is found out, and then again.
-        over: called when it may not.
     """
 
-    def __init__(
-        self,
-        ends_well: Callable[[], asyncio.Future[bool]],
-        every: float,
-        over: Callable[[], None],
-    ) -> None:
-        self._ends_well, self._every, self._over = ends_well, every, over
+    def __init__(self, ends_well: Callable[[], asyncio.Future[bool]], every: float) -> None:
+        self._ends_well, self._every = ends_well, every
         self._asked = -math.inf
 
-    def tick(self, now: float, heard: float) -> None:
-        """Look after it, where something came at ``heard``."""
+    # What is to be called is not kept: it would keep whom it belongs to, each request's, until they
+    # are collected.
+    def tick(self, now: float, heard: float, over: Callable[[], None]) -> None:
+        """Look after it, where something came at ``heard``; ``over`` is called if it may not end
+        well."""
+
+        def found(ends_well: asyncio.Future[bool]) -> None:
+            if not ends_well.cancelled() and not ends_well.result():
+                over()
+
         if now - max(heard, self._asked) >= self._every:
             self._asked = now
-            self._ends_well().add_done_callback(self._found)
-
-    def _found(self, ends_well: asyncio.Future[bool]) -> None:
-        if not ends_well.cancelled() and not ends_well.result():
-            self._over()
+            self._ends_well().add_done_callback(found)
 
 
 class Wait:
@@ -133,7 +131,7 @@ class Wait:
     def __init__(
         self, ends_well: Callable[[], asyncio.Future[bool]], every: float, began: float
     ) -> None:
-        self._patience, self._began = Patience(ends_well, every, self._give_up), began
+        self._patience, self._began = Patience(ends_well, every), began
         self._timeout: asyncio.Timeout | None = None
         self.failure: FailedError | None = None
 
@@ -144,7 +142,7 @@ class Wait:
 
     def tick(self, now: float) -> None:
         """Look after it, once in a while."""
-        self._patience.tick(now, self._began)
+        self._patience.tick(now, self._began, self._give_up)
 
     def _give_up(self) -> None:
         self.failure = FailedError(
@@ -216,7 +214,7 @@ async def begun_stream(
     """
 
     def generates() -> None:
-        if wait.failure is None:
+        if wait.failure is None and not answer.begun:
             # What it holds back may be long, and nobody else has to wait for it.
             timeout.reschedule(asyncio.get_running_loop().time() + SILENT_S)
         first_token()
