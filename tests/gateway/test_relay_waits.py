@@ -167,12 +167,12 @@ async def test_a_stream_that_holds_back_what_it_says_leaves_a_frozen_upstream() 
             each.role_with_first_token = True
         asking = asyncio.ensure_future(rig.streamed())
         await first.got_one.wait()
-        await asyncio.sleep(0.05)
         rig.after(31)
-        await asyncio.sleep(0.05)
         assert second.asked == []
         rig.upstreams.make_tokens = False
-        rig.after(31)
+        while not asking.done():
+            rig.after(31)  # perhaps just before its role came
+            await asyncio.sleep(0.01)
         assert await asking == (200, HANDED_ON)
 
     assert rig.outcomes[0].moved == "upstream_failed"
