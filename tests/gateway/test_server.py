@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.gateway.gateway_rig import (
     ANSWER,
@@ -166,6 +168,23 @@ async def test_what_is_refused_reaches_no_upstream(
     assert upstream.asked == []
     [outcome] = rig.outcomes
     assert (outcome.status, outcome.reason) == (status, reason)
+
+
+def kept_requests() -> int:
+    gc.collect()
+    return sum(type(each) is web.BaseRequest for each in gc.get_objects())
+
+
+async def test_a_body_that_is_too_long_is_not_kept() -> None:
+    """Nor the request that had it: a client could fill the memory with them."""
+    settings = GatewaySettings.model_validate({"requests": {"body_bytes": 1024}})
+    async with gateway_before(Scripted(), settings=settings) as rig:
+        before = kept_requests()
+        for _ in range(5):
+            status, _ = await rig.whole(user="x" * 1024)
+            assert status == 413
+
+        assert kept_requests() <= before + 1  # the last of the connection
 
 
 async def test_identical_requests_have_the_answer_that_was_given() -> None:

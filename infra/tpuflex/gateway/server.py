@@ -63,8 +63,6 @@ _OTHER_DESCRIPTORS = 128
 #: Most connections of clients, however many descriptors there may be: each takes some 10 KiB.
 _MOST_CONNECTIONS = 16_384
 
-_TOO_LONG = RejectedError(413, "The body is longer than it may be.", Reason.BODY_TOO_LONG)
-
 
 _Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -170,7 +168,7 @@ class Gateway:
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise RejectedError(415, "The body is compressed: send it as it is.", Reason.COMPRESSED)
         if (request.content_length or 0) > most:
-            raise _TOO_LONG
+            raise _too_long()
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
@@ -183,7 +181,7 @@ class Gateway:
                 while data := await content.readany():
                     body += data
                     if len(body) > most:
-                        raise _TOO_LONG
+                        raise _too_long()
                 return bytes(body)
         except TimeoutError as error:
             raise RejectedError(
@@ -191,6 +189,10 @@ class Gateway:
             ) from error
         except (web.RequestPayloadError, HttpProcessingError) as error:
             raise RejectedError(400, "The body cannot be read.", Reason.INVALID_REQUEST) from error
+
+
+def _too_long() -> RejectedError:
+    return RejectedError(413, "The body is longer than it may be.", Reason.BODY_TOO_LONG)
 
 
 def _key(request: web.BaseRequest) -> bytes:
