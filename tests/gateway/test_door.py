@@ -107,6 +107,13 @@ def test_what_cannot_be_honoured_is_refused(body: bytes, about: str) -> None:
     assert about in refused(CHAT, body)
 
 
+def test_both_names_of_the_most_tokens_are_read_at_each_path() -> None:
+    """A class that enforces its own most compares with them."""
+    assert "`max_completion_tokens`" in refused(
+        TEXT, b'{"model": "m", "prompt": "a", "max_completion_tokens": "5"}'
+    )
+
+
 def test_a_long_body_is_refused_for_its_values_and_not_for_its_texts() -> None:
     """However many brackets and commas, quotes and backslashes are in them; and tokens may be
     written as numbers."""

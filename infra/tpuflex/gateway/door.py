@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from tpuflex.gateway.outcome import Reason
-from tpuflex.gateway.sampling import with_sampling
+from tpuflex.gateway.sampling import TOKEN_LIMITS, with_sampling
 from tpuflex.settings.gateway import RequestLimits, SamplingSettings
 
 #: Where completions are asked for.
@@ -30,8 +30,6 @@ ALLOWED = frozenset(
         ("GET", "/tpuflex/gateway"),
     )
 )
-#: How many sequences a completion's prompts and `n` make together where nothing is said.
-_ONE = 1
 #: Tokens that vLLM and OpenAI generate for /v1/completions where nothing is said.
 _COMPLETION_TOKENS = 16
 _LONGEST_KEY = 512
@@ -204,7 +202,7 @@ def read_ask(path: str, body: bytes) -> Ask:
     _check_stop(document.get("stop"))
     chat = path == COMPLETIONS[0]
     prompts, bounded = (1, _is_text(document)) if chat else _prompts(document.get("prompt"))
-    sequences = max(_count(document, "n") or _ONE, _count(document, "best_of") or _ONE)
+    sequences = max(_count(document, "n") or 1, _count(document, "best_of") or 1)
     return Ask(
         path=path,
         model=model,
@@ -304,12 +302,12 @@ def _prompts(prompt: object) -> tuple[int, bool]:
 
 
 def _max_tokens(document: Mapping[str, Any], *, chat: bool) -> int | None:
+    said = {name: _count(document, name) for name in TOKEN_LIMITS}
     if not chat:
-        found = _count(document, "max_tokens")
+        found = said["max_tokens"]
         return _COMPLETION_TOKENS if found is None else found
-    newer, older = (_count(document, name) for name in ("max_completion_tokens", "max_tokens"))
     # Which of both a server goes by is not known: vLLM takes the newer, older servers the other.
-    return max((each for each in (newer, older) if each is not None), default=None)
+    return max((each for each in said.values() if each is not None), default=None)
 
 
 def _count(document: Mapping[str, Any], name: str) -> int | None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tpuflex.settings.gateway import SamplingSettings
 
-#: Names of the most tokens of an answer: vLLM looks at the second first, where it has both.
+#: What a request may call the most tokens of an answer: the older name, and the newer one, which
+#: vLLM prefers where a chat has both.
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
