@@ -46,6 +46,7 @@ upstreams:
   main: {stak: dev}
   Other one: {stack: dev}
   c: {url: "ftp://x", model: m}
+  d: {url: "http://[::1/v1", model: m, key_file: d.key}
 clients:
   app: {key_sha256: ABC}
 classes:
@@ -133,6 +134,7 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         "upstreams.Other one": "Write at most 40 lower-case letters, digits, - and _.",
         "upstreams.c.url": "Write a base URL such as https://api.example.com/v1, without a key in"
         " it.",
+        "upstreams.d.url": "Write a port up to 65535, and brackets around an IPv6 address only.",
         "clients.app.key_sha256": "Write the 64 digits that `tpuflex gateway key` prints, in lower"
         " case.",
         "classes.night.wait": "Write 10m or less.",
@@ -140,7 +142,7 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         "budgets.url": "Write redis://HOST:PORT, without a password: that belongs in"
         " password_file.",
     }
-    assert [at for _, at, _ in problems(caught.value)] == [1, 3, 4, 5, 7, 9, 9, 10]
+    assert [at for _, at, _ in problems(caught.value)] == [1, 3, 4, 5, 6, 8, 10, 10, 11]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,10 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         ("upstreams: [\n", "is not YAML"),
         (f"{ONE}access_log: nowhere/log\n", "access_log: there is no directory .*nowhere"),
         ("tls: somewhere\nupstreams: {a: {stack: dev}}\n", "tls: "),
+        (
+            f"{ONE}requests: {{max_tokens: 100}}\n",
+            r"classes\.extraction\.sampling\.max_tokens: 256 is more",
+        ),
     ],
 )
 def test_a_file_that_says_too_little_is_refused(

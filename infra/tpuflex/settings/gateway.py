@@ -9,11 +9,24 @@ from decimal import Decimal
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from tpuflex.duration import Duration
 from tpuflex.errors import Finding
-from tpuflex.settings.base import Frozen, Remedy, bounded
+from tpuflex.settings.base import Frozen, Remedy, bounded, refusal
+
+
+def check_url(text: str) -> str:
+    """``text`` if its host and port can be read."""
+    try:
+        _ = urlsplit(text).port
+    except ValueError as error:
+        raise refusal(
+            f"{text} is not a URL",
+            "Write a port up to 65535, and brackets around an IPv6 address only.",
+        ) from error
+    return text
+
 
 Name = Annotated[
     str,
@@ -24,6 +37,7 @@ ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,95}$")
 Url = Annotated[
     str,
     Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?$", max_length=300),
+    AfterValidator(check_url),
     Remedy("Write a base URL such as https://api.example.com/v1, without a key in it."),
 ]
 Digest = Annotated[
@@ -224,6 +238,7 @@ class BudgetStore(Frozen):
     url: Annotated[
         str,
         Field(pattern=r"^(?:redis|rediss|valkey)://[A-Za-z0-9.:\[\]-]+(?:/[0-9]{1,2})?$"),
+        AfterValidator(check_url),
         Remedy("Write redis://HOST:PORT, without a password: that belongs in password_file."),
     ]
     """Redis or Valkey; `rediss://` talks TLS."""
@@ -320,6 +335,14 @@ def gateway_findings(gateway: GatewaySettings, key: str) -> Iterator[Finding]:
                 f"slow ({token.slow:g} s), very_slow ({token.very_slow:g} s) and limit"
                 f" ({token.limit:g} s) are not in this order",
                 "Write no less for each than for the one before.",
+            )
+    for name, rules in classes.items():
+        tokens, most = rules.sampling.max_tokens, gateway.requests.max_tokens
+        if tokens is not None and tokens > most:
+            yield Finding(
+                f"{at}classes.{name}.sampling.max_tokens",
+                f"{tokens} is more than the {most} that a request may ask for",
+                f"Write no more, or more for {at}requests.max_tokens.",
             )
     for name, route in gateway.models.items():
         place = f"{at}models.{name}"
