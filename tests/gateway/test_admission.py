@@ -301,6 +301,19 @@ def test_slow_first_tokens_send_requests_to_the_next_pool() -> None:
     assert door.reason("a") is Reason.SLOW
 
 
+def test_slow_upstreams_share_what_nothing_else_can_take() -> None:
+    """Those of the first pool."""
+    one, two, second = (upstream(name, 4) for name in ("one", "two", "second"))
+    for each in (one, two, second):
+        late(each, 1.8)
+    door = Door([one, two], [second])
+
+    for name in "abcd":
+        door.ask(name)
+
+    assert (one.in_flight, two.in_flight, second.in_flight) == (2, 2, 0)
+
+
 def test_a_request_that_moves_gets_another_upstream() -> None:
     """It waits for one that is full, without keeping back those who wait behind it."""
     one, two = upstream("one", 1), upstream("two", 1)
@@ -311,8 +324,7 @@ def test_a_request_that_moves_gets_another_upstream() -> None:
 
     door.end("a")
     door.ask("a again", tried=[one])
-    door.ask("c")
-    door.admission.pump(0)
+    door.ask("c", replace(WANT, request_class="now"))
     assert door.lease("c").upstream is one
     door.end("b")
     assert door.lease("a again").upstream is two

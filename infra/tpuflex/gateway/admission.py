@@ -79,6 +79,10 @@ class Lease:
         """The answer comes as a whole, so that nothing is seen of its first token."""
         self._breaker.forget(self._number)
 
+    def whole_answer(self, now: float) -> None:
+        """The answer has come as a whole."""
+        self.upstream.limit.whole_answer(now)
+
     def end(self, now: float, *, left: bool = False) -> None:
         """The request has ended, in whichever way. A second time this does nothing.
 
@@ -185,8 +189,16 @@ class Admission:
         seats = self._seats.setdefault(want.model, [])
         while seats and seats[0].decided is None:
             heapq.heappop(seats)
-        # Those who wait go first, unless they are less urgent.
-        behind = bool(seats) and seats[0].priority <= want.priority
+        # Those who wait go first, unless they are less urgent, or move: for those there are fewer
+        # places.
+        behind = (
+            bool(seats)
+            and seats[0].priority <= want.priority
+            and any(
+                each.decided is not None and not each.tried and each.priority <= want.priority
+                for each in seats
+            )
+        )
         found = Refused(Reason.FULL) if behind else self._place(want, now, tried)
         if isinstance(found, Lease) or found.reason not in _PASSING or not self._make_room(want):
             decided(found)
@@ -276,10 +288,10 @@ class Admission:
         """A place in the first pool that has one: with an upstream that is in time, before one that
         is slow; of several with the one that has most room."""
         limits = self._classes[want.request_class].limits
-        slow: tuple[float, int, Upstream] | None = None
+        slow: tuple[int, float, Upstream] | None = None
         reasons: dict[Reason, float | None] = {}
         for pool, upstreams in enumerate(self._pools(want.model)):
-            best: tuple[float, int, Upstream] | None = None
+            best: tuple[int, float, Upstream] | None = None
             for each in upstreams:
                 if each in tried:
                     if each.draining:
@@ -289,11 +301,11 @@ class Admission:
                 if reason is not None:
                     reasons[reason] = max(reasons.get(reason) or 0.0, each.ends or 0.0) or None
                     continue
-                used = (each.in_flight / each.limit.value, pool, each)
+                found = pool, each.in_flight / each.limit.value, each
                 if each.pace(want, limits, now) is Pace.SLOW:
-                    slow = used if slow is None else slow
-                elif best is None or used[0] < best[0]:
-                    best = used
+                    slow = found if slow is None or found[:2] < slow[:2] else slow
+                elif best is None or found[:2] < best[:2]:
+                    best = found
             if best is not None:
                 return self._lease(want, best, now)
         if slow is not None:
@@ -303,8 +315,8 @@ class Admission:
                 return Refused(reason, reasons[reason] if reason is Reason.RUN_ENDS else None)
         return Refused(Reason.NO_UPSTREAM)
 
-    def _lease(self, want: Want, place: tuple[float, int, Upstream], now: float) -> Lease:
-        _, pool, upstream = place
+    def _lease(self, want: Want, place: tuple[int, float, Upstream], now: float) -> Lease:
+        pool, _, upstream = place
         upstream.in_flight += 1
         upstream.limit.reached |= upstream.in_flight >= upstream.limit.value
         number = upstream.breakers[want.request_class].begin(now)
