@@ -28,6 +28,7 @@ from tests.gateway.gateway_rig import (
     streams,
     within,
 )
+from tpuflex.gateway.in_flight import InFlightLimit
 from tpuflex.gateway.passage import Passage
 from tpuflex.settings.gateway import GatewaySettings
 
@@ -72,6 +73,18 @@ async def test_an_answer_that_is_not_streamed_is_handed_on() -> None:
     assert outcome.first_token_s is None
     assert "stream_options" not in upstream.asked[0].document
     assert rig.in_flight == 0
+
+
+async def test_answers_that_are_not_streamed_raise_the_limit_in_flight() -> None:
+    """They have no first token; without them it would stay at its least for clients that never
+    stream. One that fails does not count."""
+    async with gateway_before(Scripted([answers(500)])) as rig:
+        [upstream] = rig.upstreams.connections
+        upstream.limit = InFlightLimit(1, 8)
+        for status, limit in ((502, 1), (200, 2)):
+            assert (await rig.whole())[0] == status
+            upstream.limit.second(rig.clock(), waiting=0)
+            assert upstream.limit.value == limit
 
 
 async def test_what_a_request_had_is_freed_as_it_ends() -> None:

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpuflex.gateway.first_token import SHARE
+from tpuflex.gateway.first_token import LEAST, SHARE
 
-#: First tokens that are enough to judge, where the limit is not less, and seconds in which those
-#: that come say nothing: their requests were begun under the limit before.
-_LEAST = 20
+#: Seconds after a change in which what comes says nothing: its requests were begun before it.
 _SETTLE_S = 2.0
 #: The part of itself by which the limit rises, at least 1, and what is left of it when it falls.
 _STEP = 1 / 32
@@ -35,6 +33,7 @@ class InFlightLimit:
     _settled: float = 0.0
     _late: int = 0
     _seen: int = 0
+    _whole: int = 0
 
     def __post_init__(self) -> None:
         self.value = self.value or self.least
@@ -45,6 +44,12 @@ class InFlightLimit:
             self._seen += 1
             self._late += late
 
+    def whole_answer(self, now: float) -> None:
+        """A request has been answered that is not streamed: whether it was in time is not known,
+        but without it the limit would never rise for clients that do not stream."""
+        if now >= self._settled:
+            self._whole += 1
+
     def second(self, now: float, waiting: int) -> None:
         """A second has passed.
 
@@ -54,14 +59,15 @@ class InFlightLimit:
         """
         if now < self._settled:
             return
-        if waiting or self._late > SHARE * max(self._seen, _LEAST):
+        if waiting or self._late > SHARE * max(self._seen, LEAST):
             self._starting = False
             self._set(now, max(self.least, min(self.value - 1, round(self.value * _DECREASE))))
-        elif self._seen >= min(_LEAST, self.value):
+        elif self._seen + self._whole >= min(LEAST, self.value):
             step = self.value if self._starting else max(1, round(self.value * _STEP))
             self._set(now, min(self.most, self.value + step * self.reached))
 
     def _set(self, now: float, value: int) -> None:
         settle = _SETTLE_S if value != self.value else 0.0
         self.value, self._settled = value, now + settle
-        self._seen, self._late, self.reached = 0, 0, False
+        self._seen = self._late = self._whole = 0
+        self.reached = False

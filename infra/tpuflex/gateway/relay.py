@@ -368,7 +368,9 @@ class Relay:
         with self._looking_after(wait):
             if not passage.ask.stream:
                 lease.unmeasured()
-                return await whole_answer(passage, connection, wait)
+                whole = await whole_answer(passage, connection, wait)
+                lease.whole_answer(self._now())
+                return whole
             answer = StreamedAnswer(hand_on_usage=passage.ask.wants_usage)
 
             def first_token() -> None:
