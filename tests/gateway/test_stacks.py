@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from embedded_cloud.server import EmbeddedCloud
 from tests.cli.typing import NOON, stack_file
 from tests.embedded_cloud.api import AT_ONCE, TOKEN, Api, flex_start
 from tests.gateway.running_fleet import running_fleet, until
-from tests.gateway.upstream_server import COMPLETED, UpstreamServer
+from tests.gateway.upstream_server import COMPLETED, NEVER, UpstreamServer
 from tests.reports import lines_to
 from tests.security.certificates import certificate
 from tpuflex.gateway.config import GatewayConfig
@@ -232,6 +233,33 @@ async def test_a_slice_that_fails_may_drain(rig: Rig, tmp_path: Path) -> None:
         assert (there.open, there.draining) == (True, True)
 
 
+async def test_a_slice_that_is_frozen_is_not_taken_for_one_that_drains(
+    rig: Rig, tmp_path: Path
+) -> None:
+    """Its guard answers while its engine does not: nobody has to wait for a successor until a
+    completion has taken too long."""
+    stack = rig.stack("a")
+    async with (
+        serving(rig.request(stack)) as server,
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        there = running.one()
+        server.answers["/v1/completions"] = [NEVER]
+        running.fleet.suspect(there, "it does not answer in time")
+        await asyncio.wait_for(until(lambda: not there.draining), 5)
+        assert not there.open
+
+
+async def test_a_key_that_is_gone(rig: Rig, tmp_path: Path) -> None:
+    """The command that makes it again is about this stack, which is one of several."""
+    stack = rig.read("a")
+    async with (
+        serving(rig.request(stack)),
+        running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running,
+    ):
+        assert "tpuflex up --stack a" in running.one().why
+
+
 async def test_a_successor_takes_over_at_once(rig: Rig, tmp_path: Path) -> None:
     """The way to a slice is there while its host boots. As soon as another one drains it is looked
     whether the host is READY, before which it is asked for nothing."""
@@ -247,12 +275,14 @@ async def test_a_successor_takes_over_at_once(rig: Rig, tmp_path: Path) -> None:
         assert not second.open
         await until(lambda: running.clock.waiting == 3)  # both slices, and the next look at them
 
-        asked = len(successor.asked)
+        successor.asked.clear()
+        await running.clock.move(1)
+        assert successor.asked == []
+        await until(lambda: running.clock.waiting == 3)
         rig.report(stack, "READY", 2)
         server.answers["/tpuflex/requests"] = ['{"in_flight": 0, "closed": true}']
         await running.until(lambda: second.open, within=3, waiting=3)
         assert first.draining
-        assert successor.asked[asked] == "/v1/completions"
 
 
 async def test_a_cloud_that_cannot_be_asked(rig: Rig, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ class Fleet:
         return UpstreamWatch(
             *(connection, way.key, *self._surroundings),
             learns=self._learns,
-            guarded=True,
+            stack=stack.name,
             noticed=noticed,
         )
 

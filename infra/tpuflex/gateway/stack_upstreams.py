@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tpuflex.stack.stack import Stack
 
 #: Seconds from one look at the slices to the next; and to one that is made because one of them
-#: stops to take requests: another one may have begun to.
+#: stops taking requests: another one may have begun to.
 _LOOK_S = 5.0
 _SOON_S = 1.0
 
@@ -59,7 +59,7 @@ class StackUpstreams:
         name: the stack's name among the upstreams.
         discovery: finds its slices.
         watch: makes what watches a slice: of the stack, by its name, the slice, the way to it, and
-            what is called when it stops to take requests.
+            what is called when it stops taking requests.
         serve: has an upstream until it is gone, and all that it had in flight has ended.
         changed: called when the stack's file was read again.
         surroundings: what receives lines on ways, and on what is wrong; a monotonic clock, in
@@ -86,7 +86,7 @@ class StackUpstreams:
         self._problems: dict[str, str] = {}
 
     async def asked(self) -> None:
-        """Wait until it was looked for slices, and each that was ready then was asked."""
+        """Wait until slices were looked for, and each that was ready then was asked."""
         await self._looked.wait()
         for each in tuple(self._slices.values()):
             if each.found.ready:
@@ -96,7 +96,7 @@ class StackUpstreams:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it was looked for slices, and there is none."""
+        """Whether slices were looked for, and there is none."""
         return self._looked.is_set() and not self._slices
 
     @property
@@ -114,7 +114,6 @@ class StackUpstreams:
             except Exception as error:  # the gateway, and all others, go on whatever it is
                 self._say_problem(self._name, "its slices cannot be read", error)
             else:
-                self._problems.pop(self._name, None)
                 self._update(tasks, look)
             self._looked.set()
             self._noticed.clear()
@@ -122,6 +121,8 @@ class StackUpstreams:
             await first_of(self._pause(_LOOK_S - _SOON_S), self._noticed.wait())
 
     def _update(self, tasks: asyncio.TaskGroup, look: Look) -> None:
+        there = {self._slice_name(each) for each in look.slices.values()}
+        self._problems = {name: said for name, said in self._problems.items() if name in there}
         if self._stack is not self._discovery.stack:
             self._stack = self._discovery.stack
             self._changed(self._stack)
@@ -145,7 +146,7 @@ class StackUpstreams:
             one.watch.gone(why)
 
     async def _serve_slice(self, place: Place, one: _Slice) -> None:
-        name, loop = f"{self._name}/{one.found.node}", asyncio.get_running_loop()
+        name, loop = self._slice_name(one.found), asyncio.get_running_loop()
 
         def report(progress: Progress) -> None:
             loop.call_soon_threadsafe(self._report, progress)
@@ -170,6 +171,9 @@ class StackUpstreams:
         finally:
             one.began.set()
             await in_thread(partial(way.__exit__, None, None, None))
+
+    def _slice_name(self, found: FoundSlice) -> str:
+        return f"{self._name}/{found.node}"
 
     def _follow_run(self, watch: UpstreamWatch, found: FoundSlice) -> None:
         """Have an upstream end, and drain, when its run does."""

@@ -56,7 +56,7 @@ _KEY = re.compile(r"[!-~]{1,4096}")
 
 
 def _nothing() -> None:
-    """Nobody is to notice."""
+    """Nobody wants to know."""
 
 
 class _Usage(BaseModel):
@@ -130,9 +130,10 @@ class UpstreamWatch:
         report: receives a line when it opens and closes.
         now: a monotonic clock, in seconds.
         pause: waits so many seconds.
-        guarded: whether tpuflex's guard is before it, which says whether it drains.
+        stack: the stack that it is a slice of, with tpuflex's guard in front of it, which says
+            whether it drains; empty for any other server.
         learns: whether limits of first tokens follow from its own histogram.
-        noticed: called when it stops to take requests.
+        noticed: called when it stops taking requests.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class UpstreamWatch:
         now: Callable[[], float],
         pause: Callable[[float], Awaitable[None]],
         *,
-        guarded: bool = False,
+        stack: str = "",
         learns: bool = False,
         noticed: Callable[[], None] = _nothing,
     ) -> None:
@@ -152,7 +153,7 @@ class UpstreamWatch:
         #: Set when it was asked for a completion, or held, for the first time.
         self.asked = asyncio.Event()
         self._key, self._report, self._now, self._pause = key, report, now, pause
-        self._guarded, self._noticed = guarded, noticed
+        self._stack, self._noticed = stack, noticed
         self._first_tokens = _UnloadedFirstTokens() if learns else None
         self._drains, self._held = False, ""
         #: Whether nothing listens at its address, as it was found when it was asked last.
@@ -213,7 +214,7 @@ class UpstreamWatch:
         if self.upstream.open and not self._gone:
             self._close(why)
             # It may drain, which is waited for: its guard, which is asked at once, says so or not.
-            self.upstream.draining |= self._guarded
+            self.upstream.draining |= bool(self._stack)
             self._suspected.set()
 
     def doubt(self) -> asyncio.Task[bool]:
@@ -233,8 +234,8 @@ class UpstreamWatch:
         except _LimitedError:
             return True
         except (_UnfitError, aiohttp.ClientError, OSError) as error:
-            if self._guarded:
-                with suppress(TimeoutError, aiohttp.ClientError, OSError):
+            if self._stack:
+                with suppress(aiohttp.ClientError, OSError):
                     await self._ask_the_guard()
             if self.upstream.draining or lacks_descriptors(error):
                 return True
@@ -256,11 +257,12 @@ class UpstreamWatch:
         if self.upstream.open and not self._gone:
             await self._ask_how_full()
         elif not self._gone and not self._held:
-            await self._admit()
-            if self._guarded and not self.upstream.open:
-                with suppress(TimeoutError, aiohttp.ClientError, OSError):
+            if self._stack:
+                # Before a completion, for which a frozen server may take half a minute.
+                with suppress(aiohttp.ClientError, OSError):
                     await self._ask_the_guard()
                 self._say_whether_it_drains()
+            await self._admit()
         self.asked.set()
 
     async def _admit(self) -> None:
@@ -273,7 +275,7 @@ class UpstreamWatch:
             await self._complete()
             self.connection.max_model_len = await self._max_model_len()
         except TpuflexError as error:
-            self._say_closed(error.message, str(error.hint))
+            self._say_closed(error.message, error.hint.for_stack(self._stack))
         except _UnfitError as error:
             self._say_closed(str(error), error.hint)
         except (aiohttp.ClientError, OSError) as error:
@@ -313,7 +315,7 @@ class UpstreamWatch:
 
     def _about(self, code: int) -> str:
         """What may be wrong with the URL or the model of one that somebody has written."""
-        if code != 404 or self._guarded:
+        if code != 404 or self._stack:
             return ""
         if self.upstream.url.endswith("/v1"):
             return f"Is its model called {self.upstream.model} there?"
@@ -339,7 +341,7 @@ class UpstreamWatch:
     async def _ask_how_full(self) -> None:
         upstream = self.upstream
         try:
-            if self._guarded:
+            if self._stack:
                 await self._ask_the_guard()
             if self._has_metrics:
                 await self._read_metrics()
