@@ -295,9 +295,9 @@ def test_a_child_gets_no_token_for_the_hub_and_no_module_of_the_current_director
     [
         (b"sk-1\n", 0o640, "others may read or change it"),
         (b"sk-1\n", 0o602, "others may read or change it"),
-        (b" \n", 0o600, "it is empty, or no text"),
-        (b"\xff\xfe", 0o600, "it is empty, or no text"),
-        (b"x" * 70_000, 0o600, "it is empty, or no text"),
+        (b" \n", 0o600, "it is empty, longer than 64 KiB, or no text"),
+        (b"\xff\xfe", 0o600, "it is empty, longer than 64 KiB, or no text"),
+        (b"x" * 70_000, 0o600, "it is empty, longer than 64 KiB, or no text"),
         (None, 0o600, "cannot be read"),
     ],
 )

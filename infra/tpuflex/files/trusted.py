@@ -90,7 +90,7 @@ def write_private(path: Path, content: str | bytes) -> None:
     _replace(path, content, 0o600)
 
 
-#: Bytes of a file of which each is a secret.
+#: The most bytes of a file that holds a secret.
 _SECRET_BYTES = 64 * 1024
 
 
@@ -126,7 +126,9 @@ def read_private(path: Path) -> str:
         text = ""
     if not text.strip() or len(content) > _SECRET_BYTES:
         raise AccessError(
-            f"Refused to use {path}: it is empty, or no text.", hint="Write the secret to it."
+            f"Refused to use {path}: it is empty, longer than {_SECRET_BYTES // 1024} KiB, or no"
+            " text.",
+            hint="Write the secret, and nothing else, to it.",
         )
     return text
 

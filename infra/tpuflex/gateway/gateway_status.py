@@ -290,7 +290,11 @@ def read_status(config: GatewayConfig, home: Path) -> GatewayStatus:
         with get(session, url, "/tpuflex/gateway", headers) as response:
             status, body = response.status_code, read_body(response, _MOST_BYTES)
     except requests.exceptions.SSLError as error:
-        raise ApiError(f"What listens at {url} has another certificate.", url=url) from error
+        raise ApiError(
+            f"What listens at {url} has another certificate.",
+            url=url,
+            hint="If certificate_file was replaced since the gateway was started, start it again.",
+        ) from error
     except (requests.RequestException, HTTPError) as error:
         raise ServerDownError(
             f"The gateway does not answer: no connection to {url}.",
