@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.gateway.running_fleet import running_fleet, until, until_limit
 from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, NEVER, UpstreamServer, metrics
 from tests.security.certificates import certificate
 from tests.security.strangers import needs_second_uid, start_as_stranger
-from tpuflex.gateway.connection import open_session
+from tpuflex.gateway.connection import NEW_CONNECTION, open_session
 from tpuflex.gateway.first_token import FirstTokenLimits
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.upstream import Want
@@ -371,3 +373,28 @@ async def test_another_certificate_gets_nothing(tmp_path: Path) -> None:
                 await session.get(f"{server.url}/models")
 
     assert server.asked == ["/v1/models"]
+
+
+async def test_a_new_connection_that_cannot_be_made_leaves_none_open() -> None:
+    """Those that were there before are closed: one of them has broken."""
+    problems = list[str]()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: problems.append(context["message"]))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with open_session() as session:
+        async with session.get(url):
+            pass
+        server.close()
+        NEW_CONNECTION.set(True)
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(url)
+        gc.collect()
+    assert problems == []

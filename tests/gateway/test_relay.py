@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from typing import Any, NoReturn
 
+import aiohttp
 import pytest
 
 from tests.gateway.gateway_rig import (
@@ -28,9 +30,10 @@ from tests.gateway.gateway_rig import (
     streams,
     within,
 )
+from tpuflex.gateway.connection import NotOursError
 from tpuflex.gateway.in_flight import InFlightLimit
 from tpuflex.gateway.passage import Passage
-from tpuflex.settings.gateway import GatewaySettings
+from tpuflex.settings.gateway import ClientLimits, GatewaySettings
 
 #: As vLLM reports that its engine has died.
 GIVEN_UP = b'data: {"error": {"message": "EngineCore encountered an issue", "code": 500}}\n\n'
@@ -319,6 +322,50 @@ async def test_requests_move_no_more_often_than_their_share() -> None:
         assert len(second.asked) == statuses.count(200)
         # What one client has used up is another's still.
         assert (await rig.streamed(key=OTHER_KEY))[0] == 200
+
+
+class _Unconnected(aiohttp.TCPConnector):
+    """Makes no connection."""
+
+    error: Exception
+
+    async def connect(self, *_how: Any, **_more: Any) -> NoReturn:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotOursError("another user's"),
+        aiohttp.ServerFingerprintMismatch(b"expected", b"got", "localhost", 8000),
+    ],
+)
+async def test_what_no_upstream_got_costs_nothing(error: Exception) -> None:
+    """A stranger listens in its place: it has certainly failed, and was sent nothing."""
+    limits = ClientLimits(tokens_per_day=100_000)
+    async with gateway_before(Scripted(), limits=limits) as rig:
+        [connection] = rig.upstreams.connections.values()
+        await connection.session.close()
+        connector = _Unconnected()
+        connector.error = error
+        async with aiohttp.ClientSession(connector=connector) as connection.session:
+            assert (await rig.whole())[0] == 502
+        await rig.budgets.settled()
+        assert rig.budgets.used()["somebody"]["tokens_per_day"] == 0
+
+    assert rig.upstreams.suspected == ["u0"]
+
+
+async def test_a_request_that_the_gateway_itself_fails_is_no_client_that_left() -> None:
+    """It counts as failed, with the status that its client gets."""
+    async with gateway_before(Scripted()) as rig:
+        [connection] = rig.upstreams.connections.values()
+        await connection.session.close()  # aiohttp raises a RuntimeError
+        assert (await rig.whole())[0] == 500
+
+    [outcome] = rig.outcomes
+    assert (outcome.status, outcome.reason) == (500, "failed")
+    assert rig.in_flight == 0
 
 
 async def test_a_connection_that_was_closed_for_want_of_use_loses_nothing() -> None:

@@ -38,6 +38,15 @@ class NotOursError(aiohttp.ClientConnectionError):
     """Another user's process listens where the upstream should; nothing was sent to it."""
 
 
+#: What is raised where there is no connection to the upstream, so that it has got nothing.
+NOT_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ServerFingerprintMismatch,
+    NotOursError,
+)
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """How one upstream is asked.
@@ -130,12 +139,9 @@ class _OwnersConnector(aiohttp.TCPConnector):
     ) -> Connected:
         """A connection that may be used."""
         found = await super().connect(req, traces, timeout)
-        kept: list[Connected] = []
         while NEW_CONNECTION.get() and found.protocol in self._checked:
-            kept.append(found)
+            found.close()
             found = await super().connect(req, traces, timeout)
-        for each in kept:
-            each.release()
         protocol = found.protocol
         USED_BEFORE.set(protocol in self._checked)
         if protocol is None or protocol in self._checked:

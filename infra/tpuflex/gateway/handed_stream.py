@@ -19,10 +19,9 @@ from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import TooLongError
 from tpuflex.gateway.upstream_answer import (
     SILENT_S,
-    FailedError,
     Patience,
     end_stream,
-    told_error,
+    error_for_client,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +68,8 @@ class HandedStream:
         passage: the request.
         upstream: where it comes from.
         response: what comes from there.
-        ends_well: finds out whether it may still end well.
+        doubt: has it found out whether the upstream makes tokens; says whether the stream may
+            still end well.
         now: the clock, monotonic.
     """
 
@@ -78,19 +78,19 @@ class HandedStream:
         passage: Passage,
         upstream: Upstream,
         response: aiohttp.ClientResponse,
-        ends_well: Callable[[], asyncio.Future[bool]],
+        doubt: Callable[[], asyncio.Future[bool]],
         now: Callable[[], float],
     ) -> None:
         self._passage, self._upstream, self._response = passage, upstream, response
-        self._now = now
+        self._doubt, self._now = doubt, now
         self._client = _Answer(headers={**_HEADERS, "x-request-id": passage.id})
         #: When something came from the upstream, and when the client got something.
         self._heard = self._said = now()
         #: Since when the client has not taken what it got; None while it has.
         self._writing: float | None = self._heard
-        self._held_up = self._silent = False
+        self._held_up = False
         self._limit = passage.rules.first_token.limit
-        self._patience = Patience(ends_well, self._limit)
+        self._patience = Patience(doubt, self._limit)
         self._comments: set[asyncio.Task[None]] = set()
 
     def tick(self, now: float) -> None:
@@ -112,23 +112,21 @@ class HandedStream:
 
     def _give_up(self) -> None:
         if self._now() - self._heard > self._limit:  # nothing has come while that was found out
-            self._silent = True
             self._response.close()
 
     async def _comment(self) -> None:
-        # Only whole events are written, so a comment never comes within one.
-        with suppress(ConnectionError):
-            await self._client.write(_COMMENT)
+        # Only whole events are written, so a comment never comes within one; nor may it come after
+        # the end, if that is being written by now.
+        if self._writing is None:
+            with suppress(ConnectionError):
+                await self._client.write(_COMMENT)
 
-    async def hand_on(
-        self, answer: StreamedAnswer, out: bytes, failed: Callable[[FailedError], None]
-    ) -> web.StreamResponse:
+    async def hand_on(self, answer: StreamedAnswer, out: bytes) -> web.StreamResponse:
         """Hand it on until it ends, or the client leaves. Nothing is raised.
 
         Args:
             answer: takes what comes.
             out: what has come already.
-            failed: receives what the upstream did wrong.
 
         Returns:
             What the client got.
@@ -140,15 +138,14 @@ class HandedStream:
                 return self._client
             if rest is _STOPPING:
                 passage.ended(200, Reason.STOPPING)
-            elif isinstance(rest, FailedError):
+            elif rest is _BROKEN_OFF:
                 passage.ended(200, Reason.UPSTREAM_FAILED)
-                failed(rest)
-                rest = _BROKEN_OFF
+                self._doubt()
             elif answer.error is not None:
                 passage.ended(200, Reason.UPSTREAM_ERROR)
-                failed(FailedError("it has given up a request"))
-                told = told_error(answer.error)
-                rest += _BROKEN_OFF if told is None else b"data: %b\n\n" % told
+                self._doubt()
+                error = error_for_client(answer.error)
+                rest += _BROKEN_OFF if error is None else b"data: %b\n\n" % error
             else:
                 passage.ended(200)
                 self._tell_pace(answer)
@@ -164,9 +161,9 @@ class HandedStream:
             await end_stream(self._response)
         return self._client
 
-    async def _pump(self, answer: StreamedAnswer, out: bytes) -> bytes | FailedError | None:
-        """Hand on all but the last of it, which is returned, as is what a client gets instead when
-        the gateway stops; or how it broke off; or None: the client has left."""
+    async def _pump(self, answer: StreamedAnswer, out: bytes) -> bytes | None:
+        """Hand on all but the last of it, which is returned: the stream's own, or the error of one
+        that broke off; None if the client has left."""
         try:
             await self._client.prepare(self._passage.request)
             while not answer.ended:
@@ -177,17 +174,14 @@ class HandedStream:
                 data = await self._response.content.readany()
                 self._heard = self._now()
                 if not data:
-                    return FailedError("it ended in the middle of an answer")
+                    return _BROKEN_OFF
                 out = answer.take(data)
         except asyncio.CancelledError:
             if not self._passage.cut:
                 raise
             return _STOPPING
-        except (aiohttp.ClientError, TooLongError) as error:
-            if self._writing is not None:
-                return None
-            why = "it fell silent" if self._silent else f"it broke off: {error!r}"
-            return FailedError(why)
+        except (aiohttp.ClientError, TooLongError):
+            return _BROKEN_OFF if self._writing is None else None
         return out
 
     def _tell_pace(self, answer: StreamedAnswer) -> None:

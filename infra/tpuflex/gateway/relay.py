@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from tpuflex.gateway.upstream import Upstream
     from tpuflex.settings.gateway import GatewaySettings
 
-#: What is said of each reason, and from when to when after it a request may be tried again.
+#: What is said of each reason, and the least and the most seconds until the request may be tried
+#: again.
 _REFUSALS: Mapping[Reason, tuple[str, float, float]] = {
     Reason.NO_UPSTREAM: ("No upstream of this model is serving.", 5, 15),
     Reason.DRAINING: ("The upstreams of this model end their last requests.", 5, 15),
@@ -52,6 +53,7 @@ _REFUSALS: Mapping[Reason, tuple[str, float, float]] = {
     Reason.SLOW: ("First tokens come too late at present.", 5, 10),
     Reason.FULL: ("All upstreams are busy, and so is the waiting room.", 1, 4),
     Reason.WAITED: ("No place has become free in time.", 1, 4),
+    Reason.STOPPING: ("The gateway is stopping.", 1, 4),
 }
 
 
@@ -140,7 +142,7 @@ class Relay:
             ask = ask.sampled(rules.sampling)
         try:
             if self._stopping:
-                raise _stopping()
+                raise self._refusal(Refused(Reason.STOPPING))
             check_bounds(ask, self._settings.requests)
         except RejectedError as rejected:
             self.rejected(rejected, request_id, client, began)
@@ -185,9 +187,12 @@ class Relay:
         except asyncio.CancelledError:
             if not passage.cut or request.writer.output_size > 0:
                 raise
-            stopping = _stopping()
+            stopping = self._refusal(Refused(Reason.STOPPING))
             passage.ended(stopping.status, stopping.reason)
             raise stopping from None
+        except Exception:
+            passage.ended(500, Reason.FAILED)
+            raise
         finally:
             del self._under_way[task]
             if self._stopping and not self._under_way:
@@ -316,9 +321,11 @@ class Relay:
         return found
 
     def _blame(self, upstream: Upstream, failure: FailedError) -> None:
-        """Have ``upstream`` get no more requests, if that is how it is."""
+        """Close ``upstream`` where it has failed for certain; have it looked at where it may
+        have."""
         if failure.blame is Blame.CERTAIN:
-            # As what watches it says it, who asks it next: one reason has one line.
+            # In the words of the upstream's watch, which asks it next: the same reason again is not
+            # reported again.
             why = f"it{str(failure).removeprefix('The upstream')}".rstrip(".")
             self._fleet.suspect(upstream, why)
         elif failure.blame is Blame.DOUBT:
@@ -363,8 +370,8 @@ class Relay:
             connection.generated_usd_micros or 0.0,
         )
         upstream = lease.upstream
-        ends_well = partial(self._fleet.doubt, upstream)
-        wait = Wait(ends_well, passage.rules.first_token.limit, self._now())
+        doubt = partial(self._fleet.doubt, upstream)
+        wait = Wait(doubt, passage.rules.first_token.limit, self._now())
         with self._looking_after(wait):
             if not passage.ask.stream:
                 lease.unmeasured()
@@ -379,9 +386,9 @@ class Relay:
             passage.asked, passage.first_token = self._now(), None
             response, held = await begun_stream(passage, connection, answer, first_token, wait)
         try:
-            stream = HandedStream(passage, upstream, response, ends_well, self._now)
+            stream = HandedStream(passage, upstream, response, doubt, self._now)
             with self._looking_after(stream):
-                return await stream.hand_on(answer, held, partial(self._blame, upstream))
+                return await stream.hand_on(answer, held)
         finally:
             response.close()
 
@@ -392,13 +399,3 @@ class Relay:
             yield
         finally:
             self._looked_after.discard(each)
-
-
-def _stopping() -> RejectedError:
-    return RejectedError(
-        503,
-        "The gateway is stopping.",
-        Reason.STOPPING,
-        kind="service_unavailable_error",
-        retry_after=random.uniform(1, 4),  # noqa: S311 - jitter
-    )

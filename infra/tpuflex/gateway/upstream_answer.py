@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from aiohttp import web
 
-from tpuflex.gateway.connection import USED_BEFORE, lacks_descriptors
+from tpuflex.gateway.connection import NOT_CONNECTED, USED_BEFORE, lacks_descriptors
 from tpuflex.gateway.door import error_body
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.sse import MOST_BYTES, StreamedAnswer, TooLongError, Usage
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 SILENT_S = 600.0
 #: Bytes of an answer that is not streamed.
 _MOST_ANSWER = 64 * 1024 * 1024
-#: Bytes of an error that is read, and characters of each of its parts that is handed on.
+#: Bytes of an error that may be handed on, and characters of each of its parts.
 _MOST_ERROR = 64 * 1024
-_MOST_TOLD = 2048
+_MOST_ERROR_PART = 2048
 #: Bytes of a body above which it is not handed to a connection at once.
 _LONG_BODY = 512 * 1024
 #: How much longer than expected an answer may take that is not streamed.
@@ -93,16 +93,17 @@ class Patience:
     """Waits for an upstream as long as what it has may end well.
 
     Args:
-        ends_well: finds out whether it may.
-        every: seconds without anything from there after which that is found out, and then again.
+        doubt: has it found out whether the upstream makes tokens; says whether what it has may end
+            well.
+        every: seconds without anything from there after which it is doubted, and then again.
     """
 
-    def __init__(self, ends_well: Callable[[], asyncio.Future[bool]], every: float) -> None:
-        self._ends_well, self._every = ends_well, every
+    def __init__(self, doubt: Callable[[], asyncio.Future[bool]], every: float) -> None:
+        self._doubt, self._every = doubt, every
         self._asked = -math.inf
 
-    # What is to be called is not kept: it would keep whom it belongs to, each request's, until they
-    # are collected.
+    # `over` is not an attribute: it is a method of the object that has this one, and such a cycle
+    # would keep each request in memory until the next collection.
     def tick(self, now: float, heard: float, over: Callable[[], None]) -> None:
         """Look after it, where something came at ``heard``; ``over`` is called if it may not end
         well."""
@@ -113,15 +114,15 @@ class Patience:
 
         if now - max(heard, self._asked) >= self._every:
             self._asked = now
-            self._ends_well().add_done_callback(found)
+            self._doubt().add_done_callback(found)
 
 
 class Wait:
     """The wait for what can be handed on of an answer, as long as that may end well.
 
     Args:
-        ends_well: finds out whether it may.
-        every: seconds after which that is found out, and then again.
+        doubt: as of :class:`Patience`.
+        every: seconds after which the upstream is doubted, and then again.
         began: when the wait begins.
 
     Attributes:
@@ -129,9 +130,9 @@ class Wait:
     """
 
     def __init__(
-        self, ends_well: Callable[[], asyncio.Future[bool]], every: float, began: float
+        self, doubt: Callable[[], asyncio.Future[bool]], every: float, began: float
     ) -> None:
-        self._patience, self._began = Patience(ends_well, every), began
+        self._patience, self._began = Patience(doubt, every), began
         self._timeout: asyncio.Timeout | None = None
         self.failure: FailedError | None = None
 
@@ -311,7 +312,8 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
             computed=False,
         )
     if 400 <= status < 500:
-        words = told_error(body) or error_body(said, "upstream_error", Reason.UPSTREAM_REFUSED)
+        own = error_body(said, "upstream_error", Reason.UPSTREAM_REFUSED)
+        words = error_for_client(body) or own
         answer = web.Response(status=status, body=words, headers=_headers(response, passage))
         # At 429 it is the gateway's own limit there.
         raise FailedError(
@@ -327,7 +329,7 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
     raise FailedError(said, blame=blame, computed=False)
 
 
-def told_error(said: bytes) -> bytes | None:
+def error_for_client(said: bytes) -> bytes | None:
     """An upstream's error as a client gets it: what OpenAI's form has, as text that is not long.
     None if it is in no such form."""
     try:
@@ -338,11 +340,13 @@ def told_error(said: bytes) -> bytes | None:
     error = document.get("error", document) if isinstance(document, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return None
-    told = {
-        name: str(value)[:_MOST_TOLD] if isinstance(value := error.get(name), str | int) else None
+    parts = {
+        name: str(value)[:_MOST_ERROR_PART]
+        if isinstance(value := error.get(name), str | int)
+        else None
         for name in ("message", "type", "param", "code")
     }
-    return json.dumps({"error": told}).encode()
+    return json.dumps({"error": parts}).encode()
 
 
 def _check_encoding(response: aiohttp.ClientResponse) -> None:
@@ -378,7 +382,7 @@ def _failed(error: aiohttp.ClientError | TooLongError) -> FailedError:
             moves=False,
             computed=False,
         )
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+    if isinstance(error, NOT_CONNECTED):
         return FailedError("The upstream cannot be reached.", blame=Blame.CERTAIN, computed=False)
     return FailedError(
         "The upstream broke off before it answered.",
