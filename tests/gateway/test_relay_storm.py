@@ -6,13 +6,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import Any
 
 from aiohttp import web
 
 from tests.gateway.gateway_rig import (
     DONE,
-    HANDED_ON,
     ROLE,
     Asked,
     Scripted,
@@ -85,34 +83,3 @@ async def test_no_answer_is_lost_doubled_or_another_s() -> None:
     moved = sum(each.moved is not None for each in rig.outcomes)
     assert moved + cut == failing.failed.total()
     assert rig.in_flight == 0
-
-
-async def test_no_request_is_lost_to_connections_that_are_closed() -> None:
-    """By an upstream that closes those that it takes for idle, just as they are used again."""
-    chance = random.Random(2)  # noqa: S311 - what fails, and nothing secret
-    last: dict[tuple[str, int], Asked] = {}
-
-    def close(asked: Asked, transport: Any) -> None:
-        if last[asked.peer] is asked:  # as far as it knows, nobody uses it
-            transport.close()
-
-    async def closes(asked: Asked) -> web.StreamResponse:
-        last[asked.peer] = asked
-        response = await asked.stream(HANDED_ON)
-        await response.write_eof()
-        if chance.random() < 0.04:
-            late = chance.random() / 200
-            asyncio.get_running_loop().call_later(late, close, asked, asked.request.transport)
-        return response
-
-    upstream = Scripted(always=closes)
-    async with gateway_before(upstream) as rig:
-
-        async def ask(times: int) -> None:
-            for _ in range(times):
-                assert await rig.streamed() == (200, HANDED_ON)
-
-        await asyncio.gather(*(ask(125) for _ in range(8)))
-
-    assert len({each.peer for each in upstream.asked}) > 20
-    assert [each.reason for each in rig.outcomes] == [None] * 1000
