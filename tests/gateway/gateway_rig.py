@@ -255,6 +255,7 @@ class Rig:
     upstreams: Upstreams
     session: aiohttp.ClientSession
     outcomes: list[Outcome]
+    gateway: Gateway
     relay: Relay
     admission: Admission
     budgets: Budgets
@@ -364,6 +365,5 @@ async def gateway_before(
         session = await stack.enter_async_context(
             aiohttp.ClientSession(f"http://127.0.0.1:{port}", auto_decompress=False)
         )
-        yield Rig(
-            upstreams, session, outcomes, relay, admission, budgets, port, clock, stops.aclose
-        )
+        parts = (gateway, relay, admission, budgets)
+        yield Rig(upstreams, session, outcomes, *parts, port, clock, stops.aclose)

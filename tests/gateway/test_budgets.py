@@ -209,7 +209,7 @@ class _Ledger:
 
 
 # Shrinking 200 calls takes minutes, and what is left says little.
-@settings(max_examples=30, deadline=None, phases=[Phase.reuse, Phase.generate])
+@settings(max_examples=15, deadline=None, phases=[Phase.reuse, Phase.generate])
 @given(calls=_CALLS, seed=st.integers(0, 10**6), failures=st.sampled_from([0, 0, 0.05]))
 def test_no_order_of_concurrent_calls_spends_more_than_there_is(
     calls: list[_Call], seed: int, failures: float

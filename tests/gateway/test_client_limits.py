@@ -74,6 +74,29 @@ async def test_200_requests_at_once_use_no_more_than_their_client_may() -> None:
     assert 20_000 - 1000 < upstream.used <= 20_000
 
 
+async def test_what_was_reserved_and_not_used_is_given_back() -> None:
+    """The next request has the rest; what no upstream had does not count at all."""
+    upstream = Scripted()
+    limits = ClientLimits(tokens_per_day=1000)
+    async with gateway_before(upstream, limits=limits) as rig:
+        # 7 + 3 tokens are used of about 800 that are reserved.
+        for _ in range(5):
+            assert (await rig.streamed(max_tokens=700))[0] == 200
+        [only] = rig.upstreams.connections
+        only.open = False
+        for _ in range(5):
+            assert (await rig.streamed(max_tokens=700))[0] == 503
+        only.open = True
+        assert (await rig.streamed(max_tokens=700))[0] == 200
+        async with rig.ask(max_tokens=990) as response:
+            assert response.status == 429
+            assert response.headers["x-tpuflex-reason"] == "client_limit"
+        async with rig.ask(max_tokens=1001) as response:  # at no time
+            assert (response.status, response.headers["x-should-retry"]) == (429, "false")
+            assert "Retry-After" not in response.headers
+    assert len(upstream.asked) == 6
+
+
 async def test_a_refusal_says_what_is_used_up_and_until_when() -> None:
     async with gateway_before(Scripted(), limits=ClientLimits(requests_per_day=1)) as rig:
         assert await status(rig) == 200
@@ -171,7 +194,7 @@ async def test_an_identical_request_at_temperature_0_gets_the_answer_of_the_one_
         asked: dict[str, Any] = {"temperature": 0, "max_tokens": 300}
         for _ in range(3):
             async with rig.ask(**asked) as response:
-                assert await response.json() == WHOLE
+                assert await response.json() == WHOLE  # which looks at its Content-Type, too
         assert [each.cached for each in rig.outcomes] == [False, True, True]
         assert await status(rig, **asked, seed=1) == 200
         assert await status(rig, **asked, max_completion_tokens=301) == 200

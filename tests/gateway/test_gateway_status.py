@@ -128,7 +128,7 @@ def answering(status: int, body: bytes, pem: Path | None = None) -> Iterator[Ser
         tls.load_cert_chain(pem)
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     server.status, server.body, server.keys = status, body, []
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield server

@@ -25,7 +25,6 @@ from tests.gateway.gateway_rig import (
     MODEL,
     OPERATOR_KEY,
     ROLE,
-    WHOLE,
     Rig,
     Scripted,
     gateway_before,
@@ -33,7 +32,9 @@ from tests.gateway.gateway_rig import (
     stalls_after,
 )
 from tests.security.certificates import certificate
+from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gateway.outcome import Reason
+from tpuflex.gateway.server import serving
 from tpuflex.settings.gateway import GatewaySettings
 
 STOPPING = "gateway_stopping"
@@ -100,6 +101,20 @@ async def test_who_may_see_what() -> None:
         [upstream] = rig.upstreams.connections
         upstream.draining = True
         assert await status(rig, "/health") == 503
+
+
+@pytest.mark.parametrize(
+    ("host", "error", "words"),
+    [
+        ("127.0.0.1", TpuflexError, "of 127.0.0.1 cannot be used: Address already in use"),
+        ("192.0.2.1", NotFoundError, "This machine has no address 192.0.2.1"),
+    ],
+)
+async def test_where_it_cannot_listen(host: str, error: type[TpuflexError], words: str) -> None:
+    """That is said, in the system's words."""
+    async with gateway_before(Scripted()) as rig:
+        with pytest.raises(error, match=words):
+            await serving(rig.gateway, rig.relay, host, rig.port).__aenter__()
 
 
 async def test_what_is_under_way_ends_before_the_gateway_does() -> None:
@@ -185,22 +200,6 @@ async def test_a_body_that_is_too_long_is_not_kept() -> None:
             assert status == 413
 
         assert kept_requests() <= before + 1  # the last of the connection
-
-
-async def test_identical_requests_have_the_answer_that_was_given() -> None:
-    """Where the route asks for it, and the temperature is 0."""
-    settings = GatewaySettings.model_validate(
-        {"models": {MODEL: {"pools": [["u0"]], "cache": True}}}
-    )
-    upstream = Scripted()
-    async with gateway_before(upstream, settings=settings) as rig:
-        for temperature in (0, 0, 1, 1):
-            async with rig.ask(temperature=temperature) as response:
-                assert await response.json() == WHOLE
-                assert response.headers["Content-Type"].startswith("application/json")
-
-    assert len(upstream.asked) == 3
-    assert [each.cached for each in rig.outcomes] == [False, True, False, False]
 
 
 async def test_a_stream_goes_over_tls(tmp_path: Path) -> None:
