@@ -37,7 +37,7 @@ _config = click.option(
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Configuration in a file of its own: the keys of tpuflex:gateway, without that.",
+    help="Configuration in a file of its own: the keys of tpuflex:gateway, without that prefix.",
 )
 
 
@@ -53,12 +53,12 @@ _config = click.option(
 def gateway() -> None:
     """One address in front of endpoints, which outlives every slice.
 
-    It finds the slices of its stacks by itself, sends each request to one that has room for it, and
-    keeps what it promises under overload: what would come too late is refused at once, with the
-    time to try again. Clients have keys of the gateway's, with limits of their own.
+    It finds the slices of its stacks by itself, and sends each request to one that has room for it.
+    Under overload it refuses at once what would come too late, and says when to try again. Clients
+    have keys of the gateway's, with limits of their own.
 
-    What it does is said in tpuflex:gateway of a stack file, or in a file of its own:
-    `tpuflex docs gateway` shows how, and `tpuflex docs settings` has every key.
+    It is configured in tpuflex:gateway of a stack file, or in a file of its own: `tpuflex docs
+    gateway` shows how, and `tpuflex docs settings` has every key.
     """
 
 
@@ -76,15 +76,15 @@ def run(invocation: Invocation, file: Path | None) -> None:
     """Run the gateway in this terminal.
 
     It listens at host and port of its configuration, by default at 127.0.0.1:8080, and answers as
-    OpenAI's API does: /v1/chat/completions, /v1/completions and /v1/models. Without --config it is
-    configured by tpuflex:gateway of the stack's file; without that section, the stack is what is
-    behind it.
+    OpenAI's API does: /v1/chat/completions, /v1/completions and /v1/models. Without --config it
+    reads tpuflex:gateway of the stack's file; without upstreams there, the stack alone is behind
+    it.
 
-    Slices that come and go are found within seconds, and get requests once they have answered one.
-    Without clients in the configuration a key is made, in a file that is named at the start.
+    New slices are found within seconds, and get requests once they have answered one. Where no
+    clients are configured it makes a key, in a file that it names at the start.
 
-    Ctrl-C, or SIGTERM, ends it: requests under way have 30 seconds then. Needs
-    `pip install 'tpuflex[gateway]'`.
+    Ctrl-C, or SIGTERM, ends it: requests under way then have 30 seconds to finish, and none at a
+    second one. Needs `pip install 'tpuflex[gateway]'`.
     """
     with _needs_extra():
         from tpuflex.gateway.run import run_gateway
@@ -119,9 +119,9 @@ def run(invocation: Invocation, file: Path | None) -> None:
 def key(invocation: Invocation, client: str) -> None:
     """Make a key for CLIENT, and print it this once.
 
-    The gateway's configuration has only the SHA-256 of it, in the lines that are printed: put them
-    into tpuflex:gateway of a stack file, or into a file of its own. Another key for a client
-    replaces the one it has. A gateway that runs knows it once it is started again.
+    The gateway's configuration has only its SHA-256, in the lines that are printed: put them into
+    tpuflex:gateway of a stack file, or into a file of its own. A client has one key: another
+    replaces it. A gateway that runs knows it after a restart.
     """
     from tpuflex.gateway.clients import new_key
 
@@ -146,16 +146,17 @@ def key(invocation: Invocation, client: str) -> None:
 @as_json
 @pass_invocation
 def status(invocation: Invocation, file: Path | None, seconds: float | None) -> None:
-    """Show how the gateway is that runs on this machine.
+    """Show the state of the gateway that runs on this machine.
 
-    Of each upstream: whether it takes requests, since when it does not, and why; what it has in
-    flight and may have, the 95th percentile of its first tokens of the last five minutes, its KV
-    cache, and how much of its run is left. Of each class: who waits, what was answered since the
-    start, and what was not, by reason. Of clients: what they have used of each limit.
+    Of each upstream: whether it takes requests, and if not, since when and why; what it has in
+    flight and may have, the 95th percentile of its first tokens of the last five minutes, how full
+    its KV cache is, and how much of its run is left. Of each class: how many requests wait, how
+    many were answered since the start, and how many not, by reason. Of clients: what they have used
+    of each limit.
 
-    It is the one with the same --stack or --config, and it is asked with the key that it keeps in
-    the state directory: in the project, and as the user, that started it. A Prometheus gets the
-    same, and more, from /metrics with that key.
+    It asks the gateway that was started with the same --stack or --config, with the key that this
+    one keeps in the state directory: run it in the same project, as the same user. Prometheus gets
+    the same, and more, from /metrics with that key.
 
     Exit code 7: none runs with this configuration, or it does not answer.
     """
@@ -230,9 +231,9 @@ def alerts(invocation: Invocation, file: Path | None, job: str) -> None:
     ),
 )
 def render() -> None:
-    """Print configuration for what stands around a gateway, or is more than one.
+    """Print configuration for other programs: before, beside or instead of a gateway.
 
-    Each says what of the gateway's configuration it cannot express: in comments, or for JSON on
+    What they cannot express of the gateway's configuration is said: in comments, or for JSON on
     standard error.
     """
 
@@ -263,8 +264,8 @@ def envoy(
     """Print Envoy's configuration as what ends TLS in front of the gateway.
 
     Envoy 1.40 decides nothing there: one listener with the certificate, one cluster with the
-    gateway. It retries nothing, no time-out of it ends an answer, and what a slow client has not
-    taken is held in 32 KiB of it. Clients reach the paths of OpenAI's API and /health through it.
+    gateway. It retries nothing, no time-out of its own ends an answer, and it buffers at most 32
+    KiB for a slow client. Clients reach the paths of OpenAI's API and /health through it.
     """
     from tpuflex.gateway.render import envoy_edge
 
@@ -294,8 +295,8 @@ def envoy(
 def llm_d(invocation: Invocation, model: str | None, file: Path | None) -> None:
     """Print the servers of a model as a file of endpoints for llm-d's router.
 
-    They are those that serve now, as `status` finds them, at their own addresses, less those that
-    drain; the router's plugin file-discovery reads the file again when it changes.
+    They are those that serve now, as `status` finds them, at their own addresses, without those
+    that drain; the router's plugin file-discovery reads the file again when it changes.
     """
     from tpuflex.gateway.render import llm_d_endpoints, serving_addresses
     from tpuflex.stack.connection import connect
@@ -319,8 +320,8 @@ def llm_d(invocation: Invocation, model: str | None, file: Path | None) -> None:
 def bifrost(invocation: Invocation, file: Path | None) -> None:
     """Print Bifrost's config.json: pools as routing rules, URLs as providers, clients as its keys.
 
-    Stacks are asked through the gateway, which finds their slices. Keys are read from Bifrost's
-    environment; which variables, and what it cannot express, is said on standard error.
+    Stacks are asked through the gateway, which finds their slices. Bifrost reads keys from its
+    environment; standard error says from which variables, and what Bifrost cannot express.
     """
     from tpuflex.gateway.render_bifrost import bifrost_config
 
