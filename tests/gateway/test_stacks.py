@@ -7,7 +7,7 @@ import json
 import ssl
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from tpuflex.host.report import HostReport, KvCacheReport
 from tpuflex.project import open_project
 from tpuflex.settings.gateway import GatewaySettings, InFlightBand
 from tpuflex.stack.connection import Connection
+from tpuflex.stack.recorded import RecordedEndpoint
 from tpuflex.stack.stack import Stack, read_stack
 
 ZONE = "us-east5-a"
@@ -170,11 +171,21 @@ async def test_a_slice_that_serves_is_an_upstream(rig: Rig, tmp_path: Path) -> N
         await running.until(lambda: not there.draining)
 
 
-async def test_a_stack_that_is_down(rig: Rig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["tpuflex up", "pulumi up"])
+async def test_a_stack_that_is_down(rig: Rig, tmp_path: Path, command: str) -> None:
     """What nothing serves is said, with the command that changes it."""
     stack = rig.stack("a")
+    if command == "pulumi up":  # a program of the user's own deploys it
+        recorded = RecordedEndpoint(
+            *("serve", stack.settings, stack.names),
+            alone=True,
+            by_command=False,
+            secrets={},
+            state_ids=frozenset(),
+        )
+        stack = replace(stack, recorded=recorded)
     async with running_fleet(tmp_path, stacks={"a": stack}, connect=rig.connect) as running:
-        down = "Stack a has no slice. Next: tpuflex up --stack a"
+        down = f"Stack a has no slice. Next: {command} --stack a"
         assert running.lines == [f"Nothing serves {stack.settings.model.name} now. {down}"]
         assert running.fleet.unseen_stacks() == {"a": down}
 

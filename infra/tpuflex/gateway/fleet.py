@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.advice import Advice
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.config import served_models
 from tpuflex.gateway.connection import Connection, open_session
@@ -141,8 +142,8 @@ class Fleet:
         }
 
     def _without_slice(self, name: str) -> str:
-        stack = self._upstreams[name].stack
-        return f"Stack {stack} has no slice. Next: tpuflex up --stack {stack}"
+        stack = self._stacks[self._upstreams[name].stack or ""]
+        return f"Stack {stack.name} has no slice. Next: {stack.advise(Advice('{up}'))}"
 
     async def settled(self) -> None:
         """Wait until every upstream that is there has been asked once."""
@@ -253,7 +254,7 @@ class Fleet:
         return UpstreamWatch(
             *(connection, way.key, *self._surroundings),
             learns=self._learns,
-            stack=stack.name,
+            stack=stack,
             noticed=noticed,
         )
 

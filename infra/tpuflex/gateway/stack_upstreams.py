@@ -34,7 +34,7 @@ class _Slice:
         watch: what watches it; None before there is a way.
         way: the way.
         began: set when it is watched, or there is no way.
-        gone: whether it is there no more.
+        gone: whether it is no longer there.
     """
 
     found: FoundSlice
@@ -184,7 +184,7 @@ class StackUpstreams:
     def _say_problem(self, name: str, what: str, error: Exception) -> None:
         """Say what is wrong, and what to do about it, once as long as it is the same."""
         why = error.message if isinstance(error, TpuflexError) else repr(error)
-        hint = error.hint.for_stack(self._stack.name) if isinstance(error, TpuflexError) else ""
+        hint = self._stack.advise(error.hint) if isinstance(error, TpuflexError) else ""
         said = f"{what}: {why.rstrip('.')}. {hint}".rstrip()
         if self._problems.get(name) != said:
             self._problems[name] = said

@@ -22,6 +22,7 @@ from tpuflex.measure.metrics import Histogram
 
 if TYPE_CHECKING:
     from tpuflex.gateway.connection import Connection
+    from tpuflex.stack.stack import Stack
 
 Document = TypeVar("Document", bound=BaseModel)
 
@@ -131,7 +132,7 @@ class UpstreamWatch:
         now: a monotonic clock, in seconds.
         pause: waits so many seconds.
         stack: the stack that it is a slice of, with tpuflex's guard in front of it, which says
-            whether it drains; empty for any other server.
+            whether it drains; None for any other server.
         learns: whether limits of first tokens follow from its own histogram.
         noticed: called when it stops taking requests.
     """
@@ -144,7 +145,7 @@ class UpstreamWatch:
         now: Callable[[], float],
         pause: Callable[[float], Awaitable[None]],
         *,
-        stack: str = "",
+        stack: Stack | None = None,
         learns: bool = False,
         noticed: Callable[[], None] = _nothing,
     ) -> None:
@@ -187,7 +188,7 @@ class UpstreamWatch:
             await self.connection.session.close()
 
     def gone(self, why: str) -> None:
-        """It is there no more, which ``why`` says; what it has in flight may end."""
+        """It is no longer there, as ``why`` says; what it has in flight may end."""
         self._gone = True
         if not self.upstream.draining:
             self.upstream.draining, self.upstream.since = True, self._now()
@@ -214,7 +215,7 @@ class UpstreamWatch:
         if self.upstream.open and not self._gone:
             self._close(why)
             # It may drain, which is waited for: its guard, which is asked at once, says so or not.
-            self.upstream.draining |= bool(self._stack)
+            self.upstream.draining |= self._stack is not None
             self._suspected.set()
 
     def doubt(self) -> asyncio.Task[bool]:
@@ -275,7 +276,8 @@ class UpstreamWatch:
             await self._complete()
             self.connection.max_model_len = await self._max_model_len()
         except TpuflexError as error:
-            self._say_closed(error.message, error.hint.for_stack(self._stack))
+            hint = str(error.hint) if self._stack is None else self._stack.advise(error.hint)
+            self._say_closed(error.message, hint)
         except _UnfitError as error:
             self._say_closed(str(error), error.hint)
         except (aiohttp.ClientError, OSError) as error:

@@ -120,7 +120,7 @@ class EndpointStatus:
         """The document that ``tpuflex status --json`` prints."""
         stack, host = self.stack, self.slice.host
         settings = stack.settings
-        advice = self.advice.for_stack(stack.name, own_program=stack.own_program)
+        advice = stack.advise(self.advice)
         return {
             "stack": stack.name,
             "cloud": settings.cloud,

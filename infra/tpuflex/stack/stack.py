@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tpuflex.advice import Advice
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.planning.model_files import ServerNeeds
@@ -98,6 +99,10 @@ class Stack:
     def own_program(self) -> bool:
         """Whether a program of the user's own deploys it, and not the `tpuflex` command."""
         return self.recorded is not None and not self.recorded.by_command
+
+    def advise(self, advice: Advice) -> str:
+        """Advice as text, with commands about this stack, which is always named."""
+        return advice.for_stack(self.name, own_program=self.own_program)
 
     @property
     def cloud_text(self) -> str:
