@@ -223,7 +223,7 @@ async def test_a_renewal(rig: Rig, tmp_path: Path) -> None:
 
 
 async def test_a_slice_that_fails_may_drain(rig: Rig, tmp_path: Path) -> None:
-    """Which its guard says: those who would have it are told to wait for its successor until the
+    """Which its guard says: those who would have it wait for its successor until the
     guard was asked; and what it still has may end, though it completes nothing new."""
     stack = rig.stack("a")
     open_, closed = (json.dumps({"in_flight": 0, "closed": each}) for each in (False, True))

@@ -46,8 +46,8 @@ def gateway_rules(
 ) -> tuple[AlertRule, ...]:
     """The rules for a gateway.
 
-    Of first tokens those count that are promised in time: of classes whose ``very_slow`` is no
-    later than that of ``limits``.
+    Those on first tokens are about classes whose ``very_slow`` is no later than that of
+    ``limits``: others are promised no such time.
 
     Args:
         classes: its classes of requests, by name.

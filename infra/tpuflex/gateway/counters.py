@@ -161,7 +161,7 @@ class Counters(Collector):
         yield requests
         failed = CounterMetricFamily(
             f"{PREFIX}failed_requests",
-            "Those that were refused for want of an upstream that can, or that upstreams failed",
+            "Requests that no upstream could take, or that failed at one",
             labels=("model", "class"),
         )
         for of, count in self._failed.items():
@@ -190,7 +190,7 @@ class Counters(Collector):
             moved.add_metric([why], count)
         yield moved
         cached = CounterMetricFamily(
-            f"{PREFIX}cached_answers", "Answers that were given before", labels=("model",)
+            f"{PREFIX}cached_answers", "Answers from the cache", labels=("model",)
         )
         for model, count in self._cached.items():
             cached.add_metric([model], count)
@@ -204,7 +204,7 @@ class Counters(Collector):
         if self._log is not None:
             yield CounterMetricFamily(
                 f"{PREFIX}access_log_dropped",
-                "Requests that the access log has no line of",
+                "Requests that are missing in the access log",
                 value=self._log.dropped,
             )
 

@@ -69,8 +69,8 @@ class Look:
 
     Attributes:
         slices: those whose hosts boot, or serve.
-        unsure: those of which that is not known now.
-        whole: whether there are no others.
+        unsure: those whose hosts cannot be asked now.
+        whole: whether every zone has answered, so that there are no others.
     """
 
     slices: dict[Place, FoundSlice]

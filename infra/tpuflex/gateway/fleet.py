@@ -84,7 +84,7 @@ class Fleet:
         self._watches: dict[str, tuple[UpstreamWatch, ...]] = dict.fromkeys(self._upstreams, ())
         self._by_upstream: dict[Upstream, UpstreamWatch] = {}
         self._stack_upstreams: dict[str, StackUpstreams] = {}
-        #: The models that nothing serves, which was said.
+        #: The models that nothing serves, as reported last.
         self._unserved: frozenset[str] = frozenset()
         #: The pools by model, until an upstream comes or goes.
         self._pools: dict[str, tuple[tuple[Upstream, ...], ...]] = {}

@@ -63,7 +63,7 @@ class Relay:
     Args:
         settings: classes of requests, and the share that may move.
         fleet: the upstreams.
-        admission: who of those that ask gets a place.
+        admission: decides which requests get a place, and where.
         budgets: what clients have used.
         ended: receives how each request has ended.
         now: the clock, monotonic.

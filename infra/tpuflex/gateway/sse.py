@@ -139,9 +139,9 @@ class StreamedAnswer:
 
     @property
     def most_tokens(self) -> int:
-        """How many tokens have come, at most: one with each event, and one with each byte by which
-        events are longer than the shortest. A server that waits for its reader puts many into
-        one."""
+        """How many tokens have come, at most: one for each event, and one for each byte by which
+        events are longer than the shortest, since a server that waits for its reader puts several
+        into one event."""
         return self.events + self._bytes - self.events * self._smallest if self.events else 0
 
     def _count(self, data: bytes, events: int) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tpuflex.gateway.passage import Passage
 
 #: Seconds without anything after which an upstream is given up in the middle of an answer. Some
-#: parsers of tool calls keep back a call until it is whole.
+#: parsers hold back a tool call until it is whole.
 SILENT_S = 600.0
 #: Bytes of an answer that is not streamed.
 _MOST_ANSWER = 64 * 1024 * 1024
@@ -216,7 +216,7 @@ async def begun_stream(
 
     def generates() -> None:
         if wait.failure is None and not answer.begun:
-            # What it holds back may be long, and nobody else has to wait for it.
+            # The first token was made in time; what a parser holds back of it may take far longer.
             timeout.reschedule(asyncio.get_running_loop().time() + SILENT_S)
         first_token()
 
