@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuflex.gateway.admission import Admission, ClassRules, Lease, Refused, RetryBudget
-from tpuflex.gateway.first_token import LEAST, FirstTokenLimits
+from tpuflex.gateway.first_token import LEAST, OPEN_S, PROBES, FirstTokenLimits
 from tpuflex.gateway.in_flight import InFlightLimit
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.upstream import Upstream, Want
@@ -312,6 +312,22 @@ def test_slow_upstreams_share_what_nothing_else_can_take() -> None:
         door.ask(name)
 
     assert (one.in_flight, two.in_flight, second.in_flight) == (2, 2, 0)
+
+
+def test_exactly_so_many_probes_begin_under_500_callers() -> None:
+    """Of an upstream that was very slow; the others are refused."""
+    server = upstream(most=1000)
+    late(server, 2.5)
+    door = Door([server])
+    door.ask("while it is open")
+
+    for number in range(500):
+        door.now = OPEN_S + number / 10_000
+        door.ask(f"{number}")
+
+    assert door.placed == [f"{number}" for number in range(PROBES)]
+    refused = [door.reason(name) for name in door.decided if name not in door.placed]
+    assert refused == [Reason.SLOW] * (501 - PROBES)
 
 
 def test_a_request_that_moves_gets_another_upstream() -> None:

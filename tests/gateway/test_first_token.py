@@ -66,19 +66,6 @@ def opened(now: float = 0.0) -> FirstTokenBreaker:
     return breaker
 
 
-def test_exactly_so_many_probes_begin_under_500_callers() -> None:
-    """Each caller asks how it would fare, and begins if it may."""
-    breaker = opened()
-    taken = 0
-
-    for number in range(500):
-        now = OPEN_S + number / 10_000
-        if breaker.pace(now) is Pace.NORMAL:
-            breaker.begin(now)
-            taken += 1
-    assert taken == PROBES
-
-
 def test_probes_in_time_close_it() -> None:
     """The last one does."""
     breaker = opened()
