@@ -1,8 +1,8 @@
 """Streamed answers through a gateway, for Python 3.11 or later: pip install openai
 
-The gateway keeps its headers back until the first token, so what `max_retries` repeats, after the
-time that Retry-After says, is what has generated nothing. From the first token on nothing is
-repeated: an answer that breaks off raises, and what came of it is yours to keep or to drop.
+The gateway sends no headers before the first token, so what `max_retries` repeats, after the time
+that Retry-After says, has generated nothing. From the first token on nothing is repeated: an answer
+that breaks off raises, and what came of it is yours to keep or to drop.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class OverBudgetError(Exception):
 
 
 class TokenBudget:
-    """Tokens that this program may use: what a request may need is taken before, and settled
-    after."""
+    """Tokens that this program may use: the most that a request may need is taken before it is
+    sent, and what it did not use is given back."""
 
     def __init__(self, tokens: int) -> None:
         self.left = tokens
@@ -46,9 +46,9 @@ async def ask(
 ) -> AsyncGenerator[str, None]:
     """The pieces of an answer.
 
-    The next one is read when it is asked for, so that a reader that pauses holds the server back.
-    To cancel the task that reads, or to close this, ends the request: the connection closes, and
-    the server stops to generate.
+    The next one is read when it is asked for, so a reader that pauses holds the server back.
+    Cancelling the task that reads, or closing this, ends the request: the connection closes, and
+    the server stops generating.
     """
     # A prompt has no more tokens than bytes, but for a few that its template adds.
     settle = budget.reserve(len(prompt.encode()) + 64 + max_tokens)
@@ -78,7 +78,7 @@ async def ask(
 
 
 async def main(prompts: Sequence[str]) -> None:
-    """Each argument is a question: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say whom to
+    """Each argument is a question; OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say whom to
     ask."""
     budget = TokenBudget(int(os.environ.get("TOKEN_BUDGET", "100000")))
     model = os.environ.get("OPENAI_MODEL", "")

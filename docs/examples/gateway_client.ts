@@ -1,13 +1,14 @@
 // Streamed answers through a gateway: npm install openai (for Node 20, openai@6)
 //
-// The gateway keeps its headers back until the first token, so what `maxRetries` repeats, after the
-// time that Retry-After says, is what has generated nothing. From the first token on nothing is
-// repeated: an answer that breaks off throws, and what came of it is yours to keep or to drop.
+// The gateway sends no headers before the first token, so what `maxRetries` repeats, after the time
+// that Retry-After says, has generated nothing. From the first token on nothing is repeated: an
+// answer that breaks off throws, and what came of it is yours to keep or to drop.
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 import OpenAI from "openai";
 
-/** Tokens that this program may use: what a request may need is taken before, and settled after. */
+/** Tokens that this program may use: the most that a request may need is taken before it is sent,
+ * and what it did not use is given back. */
 export class TokenBudget {
   constructor(public left: number) {}
 
@@ -28,7 +29,7 @@ export interface Question {
   model: string;
   prompt: string;
   maxTokens: number;
-  /** Ends the request: the connection closes, and the server stops to generate. */
+  /** Ends the request: the connection closes, and the server stops generating. */
   signal?: AbortSignal;
 }
 
@@ -68,7 +69,7 @@ export async function* ask(
   if (!finished) throw new Error("The answer ended before it was whole.");
 }
 
-/** Each argument is a question: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say whom to ask. */
+/** Each argument is a question; OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say whom to ask. */
 async function main(prompts: string[]): Promise<void> {
   const client = new OpenAI({ maxRetries: 4 });
   const budget = new TokenBudget(Number(process.env.TOKEN_BUDGET ?? 100_000));
