@@ -24,8 +24,9 @@ from tests.gateway.running_fleet import running_fleet, until
 from tests.gateway.upstream_server import COMPLETED, NEVER, UpstreamServer
 from tests.reports import lines_to
 from tests.security.certificates import certificate
+from tpuflex.errors import TpuflexError
 from tpuflex.gateway.config import GatewayConfig
-from tpuflex.gateway.discovery import has_priorities, in_flight_band
+from tpuflex.gateway.discovery import StackDiscovery, has_priorities, in_flight_band
 from tpuflex.gateway.render import ServingAddress, serving_addresses
 from tpuflex.host.report import HostReport, KvCacheReport
 from tpuflex.project import open_project
@@ -376,6 +377,27 @@ async def test_one_that_is_down_comes_up(rig: Rig, tmp_path: Path) -> None:
 
             rig.say(stack, drains_at=NOON_S - 1, ends_at=NOON_S + 60)
             await running.until(lambda: running.one().draining)
+
+
+def test_the_key_of_a_cloud_that_was_started_again(rig: Rig) -> None:
+    """It is asked for where the cloud is now, though the way to the slice is an old one."""
+    stack = rig.stack("a")
+    rig.request(stack)
+    connected = list[Connection]()
+
+    def connect(stack: Stack) -> Connection:
+        connected.append(rig.connect(stack))
+        return connected[-1]
+
+    discovery = StackDiscovery(stack, connect, reopen=lambda stack: stack)
+    [found] = discovery.look().slices.values()
+    with discovery.way(found.status, lambda _line: None) as way:
+        assert way.key() == UpstreamServer.key
+        rig.deny("queuedResources")
+        with pytest.raises(TpuflexError):
+            discovery.look()
+        assert way.key() == UpstreamServer.key
+    assert len(connected) == 2
 
 
 def test_where_slices_serve(rig: Rig, tmp_path: Path) -> None:

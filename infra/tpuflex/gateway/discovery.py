@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import TpuflexError
@@ -164,7 +164,10 @@ class StackDiscovery:
         with connected(cloud, status, report, tunnel=True) as found:
             fingerprint = certificate_fingerprint(cloud, found.url)
             tunnelled = found.through is Route.IAP
-            yield Way(found.url, fingerprint, tunnelled, partial(api_key, cloud))
+            yield Way(found.url, fingerprint, tunnelled, self._key)
+
+    def _key(self) -> str:
+        return api_key(self._cloud())
 
     def _read_again(self) -> None:
         version = _version(self.stack)
