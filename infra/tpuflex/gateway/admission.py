@@ -289,17 +289,20 @@ class Admission:
         is slow; of several with the one that has most room."""
         limits = self._classes[want.request_class].limits
         slow: tuple[int, float, Upstream] | None = None
-        reasons: dict[Reason, float | None] = {}
+        reasons: set[Reason] = set()
+        last_end = 0.0
         for pool, upstreams in enumerate(self._pools(want.model)):
             best: tuple[int, float, Upstream] | None = None
             for each in upstreams:
                 if each in tried:
                     if each.draining:
-                        reasons[Reason.DRAINING] = None
+                        reasons.add(Reason.DRAINING)
                     continue
                 reason = each.refusal(want, limits, now)
                 if reason is not None:
-                    reasons[reason] = max(reasons.get(reason) or 0.0, each.ends or 0.0) or None
+                    reasons.add(reason)
+                    if reason is Reason.RUN_ENDS:
+                        last_end = max(last_end, each.ends or 0.0)
                     continue
                 found = pool, each.in_flight / each.limit.value, each
                 if each.pace(want, limits, now) is Pace.SLOW:
@@ -312,7 +315,7 @@ class Admission:
             return self._lease(want, slow, now)
         for reason in _MOST_HOPEFUL:
             if reason in reasons:
-                return Refused(reason, reasons[reason] if reason is Reason.RUN_ENDS else None)
+                return Refused(reason, last_end if reason is Reason.RUN_ENDS else None)
         return Refused(Reason.NO_UPSTREAM)
 
     def _lease(self, want: Want, place: tuple[int, float, Upstream], now: float) -> Lease:

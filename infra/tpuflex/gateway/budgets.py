@@ -36,7 +36,7 @@ from redis.backoff import NoBackoff
 
 from tpuflex.errors import ApiError, UnauthenticatedError
 from tpuflex.files.trusted import read_private
-from tpuflex.gateway.door import RejectedError
+from tpuflex.gateway.door import RejectedError, unavailable
 from tpuflex.gateway.outcome import Reason
 from tpuflex.stack.progress import silent
 
@@ -275,12 +275,9 @@ class Budgets:
         except (StorageError, TimeoutError) as error:
             self._start(self._change(added))
             self.lost(error)
-            raise RejectedError(
-                503,
+            raise unavailable(
                 "What this key has used cannot be counted at present.",
                 Reason.BUDGETS_UNREACHABLE,
-                kind="service_unavailable_error",
-                retry_after=random.uniform(1, 4),  # noqa: S311 - jitter
             ) from error
         if self._lost:
             self._lost = False

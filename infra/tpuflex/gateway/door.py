@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -73,6 +74,20 @@ class RejectedError(Exception):
     def body(self) -> bytes:
         """The answer, in OpenAI's form."""
         return error_body(str(self), self.kind, self.reason)
+
+
+def unavailable(
+    message: str, reason: Reason, soonest: float = 1, latest: float = 4
+) -> RejectedError:
+    """The answer to a request that may be tried again some time from ``soonest`` to ``latest``, in
+    seconds: were all to come back at once, they would be refused again."""
+    return RejectedError(
+        503,
+        message,
+        reason,
+        kind="service_unavailable_error",
+        retry_after=random.uniform(soonest, latest),  # noqa: S311 - jitter
+    )
 
 
 def error_body(message: str, kind: str, reason: Reason) -> bytes:

@@ -22,7 +22,7 @@ from aiohttp import web
 from tpuflex.gateway.admission import Admission, Lease, Refused, RetryBudget
 from tpuflex.gateway.answer_cache import AnswerCache, CachedAnswer, cache_key
 from tpuflex.gateway.connection import NEW_CONNECTION
-from tpuflex.gateway.door import Ask, RejectedError, check_bounds
+from tpuflex.gateway.door import Ask, RejectedError, check_bounds, unavailable
 from tpuflex.gateway.handed_stream import HandedStream
 from tpuflex.gateway.outcome import Outcome, Reason
 from tpuflex.gateway.passage import Bound, Passage
@@ -349,13 +349,7 @@ class Relay:
         if refused.ends is not None:
             ends = datetime.now(UTC) + timedelta(seconds=refused.ends - self._now())
             message = message.format(ends=f"{ends:%H:%M:%S} UTC")
-        return RejectedError(
-            503,
-            message,
-            refused.reason,
-            kind="service_unavailable_error",
-            retry_after=random.uniform(soonest, latest),  # noqa: S311 - jitter
-        )
+        return unavailable(message, refused.reason, soonest, latest)
 
     async def _ask(self, passage: Passage, lease: Lease) -> web.StreamResponse:
         """Ask an upstream, and hand on what it answers.

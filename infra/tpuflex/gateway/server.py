@@ -29,6 +29,7 @@ from tpuflex.gateway.door import (
     check_path,
     read_ask,
     request_id,
+    unavailable,
     unknown_key,
 )
 from tpuflex.gateway.handed_stream import STALLED_S
@@ -219,12 +220,7 @@ def _rejection(rejected: RejectedError) -> web.Response:
 
 def _no_room() -> bytes:
     """The answer to a connection that is one too many, whatever it is for."""
-    said = RejectedError(
-        503,
-        "The gateway has as many connections as it may have.",
-        Reason.FULL,
-        kind="service_unavailable_error",
-    )
+    said = unavailable("The gateway has as many connections as it may have.", Reason.FULL)
     return (
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\nRetry-After: 2\r\nx-tpuflex-reason: %b\r\n"
