@@ -15,7 +15,8 @@ from tpuflex.gateway.first_token import FirstTokenBreaker, FirstTokenLimits, Pac
 from tpuflex.gateway.outcome import Reason
 from tpuflex.gateway.upstream import Upstream, Want
 
-#: Requests that may move in any case, beside the share of all.
+#: Requests that may move beside the share of all, so that the first ones can; and the most that
+#: are saved up.
 _RETRY_RESERVE = 3.0
 _MOST_RETRIES = 100.0
 
@@ -84,7 +85,7 @@ class Lease:
         self.upstream.limit.whole_answer(now)
 
     def end(self, now: float, *, left: bool = False) -> None:
-        """The request has ended, in whichever way. A second time this does nothing.
+        """The request has ended, however it did. A second time this does nothing.
 
         Args:
             now: the time.

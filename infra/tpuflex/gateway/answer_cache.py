@@ -31,8 +31,8 @@ class CachedAnswer:
 
 
 def cache_key(client: str, path: str, document: Mapping[str, Any]) -> bytes | None:
-    """What identical requests of a client have in common; None for a request whose answer may be
-    another each time, or is streamed.
+    """What identical requests of a client have in common; None for a request whose answer may
+    differ each time, or is streamed.
 
     Args:
         client: name of the client: no other gets its answers.
@@ -47,7 +47,7 @@ def cache_key(client: str, path: str, document: Mapping[str, Any]) -> bytes | No
 
 
 class AnswerCache:
-    """Answers by the key of their requests; those that were asked for last are kept."""
+    """Answers by the key of their requests; the least recently used go first."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[bytes, tuple[CachedAnswer, float]] = OrderedDict()

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 MICROS = 1_000_000
 #: Seconds in which a request has to be counted.
 _DEADLINE_S = 1.0
-#: Connections to Redis; who finds none free waits for one.
+#: Connections to Redis; a request that finds none free waits for one.
 _CONNECTIONS = 32
-#: Seconds by which retries are spread, so that not all come as a window begins.
+#: Seconds over which retries are spread, so that they do not all come as a window begins.
 _JITTER_S = 2.0
 _MINUTE, _DAY = 60, 86_400
 
@@ -321,8 +321,8 @@ class Budgets:
             return
 
     async def _increase(self, charge: _Charge, amount: int) -> int:
-        # Twice as long as its window: never may a storage whose clock runs ahead forget one that
-        # still counts.
+        # Twice as long as its window: a storage whose clock runs ahead must not forget a count that
+        # still matters.
         used = await self._storage.incr(charge.key, 2 * charge.seconds, amount)
         window = charge.key.rpartition("/")[0]
         if charge.ends >= self._used.get(window, (0, 0))[0]:
@@ -396,7 +396,7 @@ async def open_budgets(
         wrap_exceptions=True,
         implementation="redispy",
         key_prefix="tpuflex-gateway",
-        connection_pool=pool,  # type: ignore[arg-type] # what its options are is typed too narrowly
+        connection_pool=pool,  # type: ignore[arg-type] # its options are typed too narrowly
     )
     budgets = Budgets(storage, report=report)
     try:

@@ -1,4 +1,4 @@
-"""Who may ask: clients by their keys, of which only digests are known."""
+"""Who may ask: clients by their keys, of which only digests are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpuflex.settings.gateway import ClientLimits, ClientSettings, Name
 
 #: What a key begins with, so that one that got into a repository or a log is recognised.
 KEY_PREFIX = "tpuflex-"
-#: Random bytes of a key. A digest without salt is enough for as many.
+#: Random bytes of a key: enough that its digest needs no salt.
 _KEY_BYTES = 32
 
 
@@ -51,7 +51,7 @@ class NewKey:
 
     @property
     def digest(self) -> str:
-        """What the configuration has of it."""
+        """Its SHA-256, which is what the configuration has of it."""
         return digest(self.key.encode())
 
     @property
@@ -86,9 +86,8 @@ class Clients:
     def find(self, key: bytes) -> Client | None:
         """The client with ``key``; None if it is nobody's.
 
-        Takes the same time for each key and for however many clients: what is compared is made
-        with a secret of this process, so that no time that was measured says what a digest begins
-        with.
+        It takes the same time for every key and any number of clients. Digests are looked up under
+        a secret of this process: timing tells nothing about how one begins.
         """
         return self._by_tag.get(self._tag(digest(key)))
 
@@ -97,7 +96,7 @@ class Clients:
 
 
 def digest(key: bytes) -> str:
-    """What of a key is kept."""
+    """The SHA-256 of a key, in hex."""
     return hashlib.sha256(key).hexdigest()
 
 

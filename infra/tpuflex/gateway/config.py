@@ -90,11 +90,12 @@ def served_models(
 
 
 def key_file(home: Path, whose: str) -> Path:
-    """Where the key of a gateway is that was started with this state directory.
+    """Where a gateway that was started with this state directory keeps a key.
 
     Args:
         home: the state directory.
-        whose: ``operator``, for what it says of itself; ``client``, where none is configured.
+        whose: ``operator``: the key to its metrics and status; ``client``: that of its one client
+            where none is configured.
     """
     return home / "gateway" / f"{whose}.key"
 
@@ -226,8 +227,8 @@ def _placed(findings: Iterable[Finding], positions: Mapping[str, Position]) -> t
 
 
 def _file_findings(config: GatewayConfig) -> Iterator[Finding]:
-    """Files with secrets that cannot be read, or that others can read; and one that cannot be made
-    for want of a folder."""
+    """Files with secrets that cannot be read, or that others can read; and an access log whose
+    folder does not exist."""
     log = config.settings.access_log
     if log is not None and not (folder := (config.files / log).parent).is_dir():
         place = join(config.key, "access_log")
@@ -252,7 +253,7 @@ def _secret_files(settings: GatewaySettings) -> Iterator[tuple[str, str]]:
 def _tls(files: Path, settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A passphrase, lest the terminal is asked for one.
+    # An empty passphrase: without one OpenSSL asks for it at the terminal.
     context.load_cert_chain(
         files / settings.certificate_file, files / settings.key_file, password=""
     )

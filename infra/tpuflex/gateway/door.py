@@ -1,7 +1,7 @@
 """What is let in: paths, headers and bodies as a client may send them. Pure: bytes in, a value out.
 
-A request is written again from what was understood of it, so an upstream never reads other bytes
-than were judged here.
+What an upstream gets is written from what was parsed here, never the client's own bytes: it cannot
+read a request in another way than it was judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tpuflex.settings.gateway import RequestLimits, SamplingSettings
 
 #: Where completions are asked for.
 COMPLETIONS = ("/v1/chat/completions", "/v1/completions")
-#: Everything that there is, by method: the path as it stands in the request, with no query.
+#: All that exists, by method: the path as it stands in the request, without a query.
 ALLOWED = frozenset(
     (
         *(("POST", path) for path in COMPLETIONS),
@@ -34,13 +34,14 @@ ALLOWED = frozenset(
 #: Tokens that vLLM and OpenAI generate for /v1/completions where nothing is said.
 _COMPLETION_TOKENS = 16
 _LONGEST_KEY = 512
-#: What no number of answers or tokens is above.
+#: The most that any count may be.
 _MOST = 1_000_000_000
 #: Most stop sequences, each of which a server looks for at every token; and characters of one: vLLM
 #: holds back so many of what it generates, as if its first token were late.
 _STOPS, _LONGEST_STOP = 64, 64
-#: Most brackets and commas of a body outside of its texts. Each stands for a value, which takes up
-#: to 0.5 us to read and write, and no stream goes on meanwhile. The ids of 128K tokens are fewer.
+#: Most brackets and commas of a body outside of its strings. Each stands for a value, which takes
+#: up to 0.5 us to read and write, while every stream stands still. The ids of 128K tokens are
+#: fewer.
 _MOST_VALUES = 200_000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -125,14 +126,14 @@ class Ask:
     prompt_bytes: int | None
 
     def sampled(self, sampling: SamplingSettings) -> Ask:
-        """It with the parameters of sampling of its class."""
+        """The same with the sampling parameters of its class."""
         document = with_sampling(self.document, sampling)
         chat = self.path == COMPLETIONS[0]
         return replace(self, document=document, max_tokens=_max_tokens(document, chat=chat))
 
 
 def check_framing(method: str, version: tuple[int, int], transfer_encoding: str | None) -> None:
-    """Refuse a request whose end something in front of the gateway may see elsewhere.
+    """Refuse a request of which a proxy in front of the gateway may see the end elsewhere.
 
     Args:
         method: as it stands in the request.
@@ -140,7 +141,7 @@ def check_framing(method: str, version: tuple[int, int], transfer_encoding: str 
         transfer_encoding: the header; None if there is none.
 
     Raises:
-        RejectedError: 501; its connection has to be closed: what follows is no request.
+        RejectedError: 501; its connection has to be closed: what follows may not be a request.
     """
     chunked = version == (1, 1) and (transfer_encoding or "").lower() == "chunked"
     plain = version in ((1, 0), (1, 1)) and transfer_encoding is None
@@ -151,7 +152,7 @@ def check_framing(method: str, version: tuple[int, int], transfer_encoding: str 
 
 
 def check_path(method: str, path: str) -> None:
-    """Refuse what is not there.
+    """Refuse a path that does not exist.
 
     Args:
         method: as it stands in the request.
@@ -181,7 +182,7 @@ def bearer_key(authorizations: Sequence[str]) -> bytes:
 
 
 def unknown_key() -> RejectedError:
-    """The answer to a key that is not known, or to none."""
+    """The answer to an unknown key, or to none."""
     return RejectedError(
         401,
         "No known API key was given: send it as `Authorization: Bearer KEY`.",
@@ -190,7 +191,7 @@ def unknown_key() -> RejectedError:
 
 
 def request_id(given: str | None) -> str:
-    """The request's name: that of the client, if it can stand in a log, else a new one."""
+    """The request's id: the client's, if it is safe in a log, else a new one."""
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
     return secrets.token_hex(12)

@@ -11,16 +11,16 @@ from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
-#: Seconds that a first token counts for, and how many have to be there to judge.
+#: Seconds for which a first token counts, and how many are needed to judge.
 WINDOW_S = 30.0
 LEAST = 20
-#: The share that may be late.
+#: The share of them that may be late.
 SHARE = 0.05
-#: Seconds from opening to the first probes, which double each time up to the most.
+#: Seconds from opening to the first probes, and the most that they double to as probes are late.
 OPEN_S = 5.0
 MOST_OPEN_S = 60.0
-#: How many times the 95th percentile is late, of limits that are learnt; twice is very late.
-_LEARNT_SLOW = 1.5
+#: Limits that are learnt, as multiples of the 95th percentile without load.
+_LEARNT_SLOW, _LEARNT_VERY_SLOW = 1.5, 2.0
 #: Requests that try an upstream again.
 PROBES = 3
 
@@ -52,11 +52,12 @@ class FirstTokenLimits:
         None where that is not known."""
         if p95 is None or not self.learn:
             return self
-        slow, very_slow = max(self.slow, _LEARNT_SLOW * p95), max(self.very_slow, 2 * p95)
-        return FirstTokenLimits(slow, very_slow)
+        return FirstTokenLimits(
+            max(self.slow, _LEARNT_SLOW * p95), max(self.very_slow, _LEARNT_VERY_SLOW * p95)
+        )
 
     def pace(self, seconds: float) -> Pace:
-        """What one first token says that came after so many seconds."""
+        """What a first token after so many seconds says."""
         if seconds <= self.slow:
             return Pace.NORMAL
         return Pace.SLOW if seconds <= self.very_slow else Pace.VERY_SLOW
@@ -142,7 +143,7 @@ class FirstTokenBreaker:
         return False
 
     def forget(self, number: int) -> None:
-        """It says nothing, however it ends: what it waits for is not its first token."""
+        """It says nothing, however it ends: when its first token comes cannot be seen."""
         if self._pending.pop(number, None) is not None and number in self._probes:
             self._probes.discard(number)
             if self._left is not None:

@@ -49,7 +49,7 @@ class Outcome:
     """A request that has ended. It has nothing of what was asked or answered.
 
     Attributes:
-        id: its name, which the client has in ``x-request-id``.
+        id: its id, which the client has in ``x-request-id``.
         client: name of the client; empty if its key is not known.
         request_class: name of its class; empty if it was refused before that was known.
         model: the model as the client called it; empty if it was refused before that was known.

@@ -67,11 +67,11 @@ def run_gateway(
         TpuflexError: it cannot listen, a store of budgets does not answer, or answers were cut off
             at the end.
     """
-    # Each client, and each request of its at an upstream, has a descriptor; 1024 are the default.
+    # A client takes a descriptor, and its request at an upstream another; the default is 1024.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS has less than it says
+    with suppress(ValueError, OSError):  # macOS allows less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    # What is loaded stays: a collection that looks at all of it would hold up every stream.
+    # What is loaded now stays loaded: a collection that looked at it would hold up every stream.
     gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tpuflex.gateway.config import GatewayConfig
 
 _SUFFIX = ".running"
-#: Bytes of a file; a path and a few words are in it.
+#: Most bytes of a file, which has a path and a few words.
 _MOST_BYTES = 64 * 1024
 
 
@@ -99,7 +99,7 @@ def _file(home: Path, config: GatewayConfig) -> Path:
 
 
 def _read(path: Path) -> RunningGateway | None:
-    """What a file says that somebody holds."""
+    """What a file says, if a gateway holds it."""
     try:
         with open_regular(path) as file:
             try:

@@ -1,4 +1,4 @@
-"""Parameters of sampling that a class of requests has. Pure: a document in, one out."""
+"""Sampling parameters of a class of requests. Pure: a document in, another out."""
 
 from __future__ import annotations
 

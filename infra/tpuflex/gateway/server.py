@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 #: Seconds for a request's body, and for the head of a request on a connection that is open.
 _BODY_S = 30.0
 _IDLE_S = 75.0
-#: Seconds for the rest of a body that nobody wants, so that its sender reads the answer.
+#: Seconds to read on after an answer: many clients look at it only once their body is sent.
 _LINGER_S = 2.0
-#: Bytes of an answer that a transport takes without a wait, if it has nothing else.
+#: Bytes of an answer that an empty transport takes at once.
 _TAKEN_AT_ONCE = 16 * 1024
-#: Seconds that requests in flight have to end, when the gateway does; and that those have which are
-#: cut off then to take their error.
+#: Seconds that requests in flight have to end when the gateway stops; and that the clients of those
+#: that are cut off then have to read their error.
 DRAIN_S = 30.0
 _LAST_WORDS_S = 1.0
 #: Seconds between looks at what waits and what streams.
 _TICK_S = 0.5
-#: Seconds that a client's library may wait by itself until it asks again.
+#: Most seconds for which a client's library is left to wait and ask again by itself.
 _WORTH_A_WAIT_S = 120
 #: Connections that wait to be accepted.
 _BACKLOG = 1024
@@ -219,7 +219,7 @@ def _rejection(rejected: RejectedError) -> web.Response:
 
 
 def _no_room() -> bytes:
-    """The answer to a connection that is one too many, whatever it is for."""
+    """The answer to a connection too many, before anything of a request was read."""
     said = unavailable("The gateway has as many connections as it may have.", Reason.FULL)
     return (
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
@@ -240,8 +240,8 @@ def _most_connections() -> int:
 
 
 class _Connection(web.RequestHandler):
-    """A connection, which says what is wrong in OpenAI's form, and repeats nothing that it got: a
-    line that cannot be read may have a key in it."""
+    """A connection that says in OpenAI's form what is wrong, and never repeats what it received: a
+    line that cannot be parsed may have a key in it."""
 
     __slots__ = ()
 
@@ -272,7 +272,7 @@ class _Connection(web.RequestHandler):
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         error: BaseException | None = kw.get("exc_info")
-        # Not in its own words: they may be a client's.
+        # Without its message, which may quote what a client sent.
         where = "" if error is None else "".join(traceback.format_tb(error.__traceback__))
         self.logger.error("%s: %s\n%s", args[0], type(error).__name__, where.rstrip())
 
@@ -288,15 +288,15 @@ class _Connection(web.RequestHandler):
                 return await super().finish_response(request, resp, start_time)
         except TimeoutError:
             if request.transport is not None:
-                # To close it would be to wait until the rest of the answer is taken.
+                # close() would wait until the rest of the answer is taken.
                 request.transport.abort()
             return resp, True
 
 
 class _Server(web.Server):
-    """Has so many connections at most: else strangers could have all descriptors, and none be left
-    for connections to upstreams. Of those without a request, as all of strangers are, the oldest
-    makes room for a new one."""
+    """A server with a bound on its connections: without one, strangers could take all descriptors,
+    and leave none for upstreams. For one too many, the oldest without a request is closed, and a
+    stranger's never has one; where all have requests, the new one is refused."""
 
     def __init__(self, answer: _Answer, most: int, **how: Any) -> None:
         super().__init__(answer, **how)
@@ -333,12 +333,12 @@ async def serving(
 
     Args:
         gateway: answers.
-        relay: is looked after.
+        relay: gets its regular :meth:`Relay.tick`.
         host: address to listen on.
         port: port to listen on; 0 is any free one.
         tls: certificate and key; None for none.
         drain: seconds.
-        most: connections of clients; by default as many as descriptors are there for.
+        most: connections of clients; by default as many as there are descriptors for.
 
     Yields:
         the port.

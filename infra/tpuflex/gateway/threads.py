@@ -29,7 +29,7 @@ async def in_thread(work: Callable[[], T]) -> T:
         value, error = None, None
         try:
             value = work()
-        except Exception as raised:  # raised again by whoever waits
+        except Exception as raised:  # raised again where it is awaited
             error = raised
         with suppress(RuntimeError):  # the loop has been closed
             loop.call_soon_threadsafe(settle, value, error)

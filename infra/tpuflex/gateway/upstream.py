@@ -8,11 +8,11 @@ from tpuflex.gateway.first_token import FirstTokenBreaker, FirstTokenLimits, Pac
 from tpuflex.gateway.in_flight import InFlightLimit
 from tpuflex.gateway.outcome import Reason
 
-#: Tokens a second of one stream, before one was seen: as of a large model under load.
+#: Tokens a second of one stream, until one was measured: those of a large model under load.
 UNSEEN_RATE = 10.0
 #: How much a new stream counts in the average rate.
 _WEIGHT = 0.1
-#: Seconds before the end of a run in which an answer has to be there.
+#: Seconds before the end of its run by which an answer has to be complete.
 _MARGIN_S = 5.0
 
 
@@ -48,9 +48,9 @@ class Upstream:
         in_flight: requests that it has from here.
         open: whether it may get requests: it has answered one, and does not drain.
         draining: whether it ends what it has, and takes nothing new.
-        why: why it takes no requests, in sentences; of no meaning while it does.
+        why: why it takes no requests, in sentences; meaningless while it takes them.
         since: when it opened, was closed or began to drain, whichever came last.
-        ends: when its run ends; None if nobody ends it.
+        ends: when its run ends; None if it has no end.
         kv_use: share of its KV cache in use, as it said last.
         waiting: requests in its own queue, as it said last.
         rate: tokens a second of one stream, on average; None before the first.

@@ -1,4 +1,4 @@
-"""What a gateway is told: where it listens, what is behind it, and whom it serves, how."""
+"""The settings of a gateway: where it listens, what is behind it, whom it serves and how."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Wait = Annotated[Duration, bounded(most=(timedelta(minutes=10), "clients wait"))
 
 
 class InFlightBand(Frozen):
-    """Between which numbers the limit of requests in flight moves."""
+    """The range of the limit on requests in flight."""
 
     least: int = Field(ge=1, le=65_536)
     """It is never below this."""
@@ -77,16 +77,16 @@ class UpstreamSettings(Frozen):
     """File with the API key for `url`, which nobody else may read; relative to this file."""
 
     in_flight: InFlightBand | None = None
-    """Between which numbers the limit of requests in flight moves, by the second. By default, for a
-    stack, from the sequences of full length that its KV cache holds to `max_num_seqs`; for a URL
+    """The range of the limit on requests in flight, which is adjusted each second. By default, for
+    a stack, from the sequences of full length that its KV cache holds to `max_num_seqs`; for a URL
     from 1 to 256."""
 
     priority_scheduling: bool = False
-    """Whether the server at `url` was started with `--scheduling-policy priority`, so that it is
-    given the priorities of classes. Of a stack it is known."""
+    """Whether the server at `url` was started with `--scheduling-policy priority`, and so gets the
+    priorities of classes. For a stack this is known."""
 
     usd_per_million_prompt: Usd | None = None
-    """US dollars for a million tokens of prompts, for the limits of clients in dollars."""
+    """US dollars for a million prompt tokens, for the limits of clients in dollars."""
 
     usd_per_million_generated: Usd | None = None
     """US dollars for a million generated tokens."""
@@ -94,8 +94,8 @@ class UpstreamSettings(Frozen):
 
 class FirstTokenSettings(Frozen):
     """How long the first token, of content or of reasoning, may take once an upstream has the
-    request: time in the gateway's own waiting room does not count, nor, of a stack, for how long a
-    parser or a stop sequence holds back what was generated."""
+    request: time in the gateway's own waiting room does not count, nor, for a stack, the time for
+    which a parser or a stop sequence holds back what was generated."""
 
     slow: Seconds = 1.5
     """Where the 95th percentile is above this, in seconds, requests go to the next pool."""
@@ -104,28 +104,28 @@ class FirstTokenSettings(Frozen):
     """Where it is above this everywhere, requests are refused with 503."""
 
     learn: bool = False
-    """Whether both limits follow from what the endpoint's own histogram shows while no more are in
-    flight there than the least of `in_flight`, and none wait: 1.5 and 2 times its 95th percentile,
-    where that is more than what is written."""
+    """Whether both limits are learnt from the endpoint's own histogram, of the times at which no
+    more than the least of `in_flight` is in flight there and nothing waits: 1.5 and 2 times its
+    95th percentile, where that is more than what is written."""
 
     limit: Seconds = 30.0
-    """After so many seconds without a first token, the one request goes to another upstream."""
+    """After this many seconds without a first token, a request moves to another upstream."""
 
 
 class SamplingSettings(Frozen):
-    """Parameters of sampling for requests that do not say them."""
+    """Sampling parameters for requests that do not set them."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Temperature."""
 
     top_p: float | None = Field(default=None, gt=0, le=1)
-    """Share of the probability that is sampled from."""
+    """Share of the probability mass that is sampled from."""
 
     max_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     """Most tokens of an answer."""
 
     enforce: bool = False
-    """Whether they replace what a request says itself. `max_tokens` is an upper bound then."""
+    """Whether they replace what a request sets itself; `max_tokens` is then an upper bound."""
 
 
 class ClassSettings(Frozen):
@@ -138,16 +138,16 @@ class ClassSettings(Frozen):
     """How long a request may wait for room. `0s`: not at all."""
 
     waiting: int = Field(default=256, ge=0, le=100_000)
-    """How many of them may wait."""
+    """How many requests of the class may wait."""
 
     first_token: FirstTokenSettings = FirstTokenSettings()
     """How long the first token may take."""
 
     sampling: SamplingSettings = SamplingSettings()
-    """Parameters of sampling."""
+    """Sampling parameters."""
 
 
-#: The classes that are there without being written.
+#: The classes that exist without being configured.
 BUILTIN_CLASSES = {
     "interactive": ClassSettings(),
     "extraction": ClassSettings(sampling=SamplingSettings(temperature=0, max_tokens=256)),
@@ -175,7 +175,7 @@ class RouteSettings(Frozen):
 
 
 class ClientLimits(Frozen):
-    """What a client may use; nothing where nothing is written is limited."""
+    """What a client may use. What is not written is not limited."""
 
     requests_per_minute: Count | None = None
     """Requests in a minute of the clock."""
@@ -194,7 +194,7 @@ class ClientLimits(Frozen):
 
 
 class ClientSettings(Frozen):
-    """One client: somebody with a key of the gateway's."""
+    """One client, which has a key to the gateway."""
 
     key_sha256: Digest
     """SHA-256 of its key, as `tpuflex gateway key` prints it. The key itself is written nowhere."""
@@ -210,20 +210,20 @@ class ClientSettings(Frozen):
 
 
 class RequestLimits(Frozen):
-    """What one request may be."""
+    """Bounds on one request."""
 
     body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024)
-    """Most bytes of its body."""
+    """Most bytes in its body."""
 
     n: int = Field(default=4, ge=1, le=128)
-    """Most answers that it asks for."""
+    """Most answers that it may ask for."""
 
     max_tokens: int = Field(default=32_768, ge=1, le=10_000_000)
-    """Most tokens that it asks for."""
+    """Most tokens that it may ask for, of each answer."""
 
 
 class TlsSettings(Frozen):
-    """Files, in PEM, with which the gateway talks TLS; relative to this file."""
+    """PEM files with which the gateway serves TLS; relative to this file."""
 
     certificate_file: str = Field(min_length=1, max_length=1000)
     """The certificate, and those that it was signed with."""
@@ -258,7 +258,7 @@ class GatewaySettings(Frozen):
 
     tls: TlsSettings | Literal["elsewhere"] | None = None
     """Files for TLS; `elsewhere` if something in front of the gateway ends TLS. Without either,
-    only an address of loopback can be listened on."""
+    the gateway listens on loopback addresses only."""
 
     upstreams: dict[Name, UpstreamSettings] = Field(default={}, max_length=64)
     """What is behind it, by names of your choice. By default the stack alone."""
@@ -267,8 +267,8 @@ class GatewaySettings(Frozen):
     """Models as clients ask for them. By default those of the upstreams, by their names there."""
 
     classes: dict[Name, ClassSettings] = Field(default={}, max_length=64)
-    """Classes of requests, beside `interactive`, `extraction` and `batch`, which can be written
-    again."""
+    """Classes of requests, beside `interactive`, `extraction` and `batch`, which can be
+    redefined."""
 
     clients: dict[Name, ClientSettings] = Field(default={}, max_length=10_000)
     """Who may ask. Without any, a key is made, and kept in a file of the state directory."""
@@ -281,7 +281,7 @@ class GatewaySettings(Frozen):
     output. No prompt, no answer and no key is in it. By default there is none."""
 
     requests: RequestLimits = RequestLimits()
-    """What one request may be."""
+    """Bounds on one request."""
 
     kv_use: float = Field(default=0.85, gt=0, le=1)
     """An upstream with more of its KV cache in use gets no new request."""
@@ -291,7 +291,7 @@ class GatewaySettings(Frozen):
 
     @property
     def all_classes(self) -> dict[str, ClassSettings]:
-        """The classes by name, with those that are there without being written."""
+        """The classes by name, with those that exist without being configured."""
         return {**BUILTIN_CLASSES, **self.classes}
 
     def behind(self, stacks: Iterable[str]) -> dict[str, UpstreamSettings]:
@@ -401,7 +401,7 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
             if getattr(upstream, name) is not None:
                 yield Finding(f"{place}.{name}", "a stack has its own", "Remove it.")
         if upstream.priority_scheduling:
-            yield Finding(f"{place}.priority_scheduling", "of a stack it is known", "Remove it.")
+            yield Finding(f"{place}.priority_scheduling", "for a stack it is known", "Remove it.")
     if upstream.url is not None and upstream.key_file is not None and _in_clear(upstream.url):
         yield Finding(
             f"{place}.url",
@@ -421,8 +421,8 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
 
 
 def _in_clear(url: str) -> bool:
-    """Whether what is sent to ``url`` goes without TLS to another place than a private address, as
-    slices without a certificate have it."""
+    """Whether what is sent to ``url`` goes without TLS to anything but a private address. Slices
+    without a certificate have private ones."""
     parts = urlsplit(url)
     if parts.scheme in ("https", "rediss"):
         return False
