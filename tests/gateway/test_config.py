@@ -52,6 +52,9 @@ clients:
 classes:
   night: {wait: 2h, first_token: {slow: soon}}
 budgets: {url: "http://x"}
+models:
+  a: {pools: [main]}
+  gpt-*: {pools: [[main]]}
 """
 ONE = "upstreams: {a: {stack: dev}}\n"
 
@@ -141,8 +144,12 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         "classes.night.first_token.slow": "Write a number.",
         "budgets.url": "Write redis://HOST:PORT, without a password: that belongs in"
         " password_file.",
+        "models.a.pools[0]": "Write lists of upstreams in a list, such as [[east, west],"
+        " [rented]].",
+        "models.gpt-*": "Write a name of one model: at most 96 letters, digits and _./:- without a"
+        " wildcard.",
     }
-    assert [at for _, at, _ in problems(caught.value)] == [1, 3, 4, 5, 6, 8, 10, 10, 11]
+    assert [at for _, at, _ in problems(caught.value)] == [1, 3, 4, 5, 6, 8, 10, 10, 11, 13, 14]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +176,26 @@ def test_a_file_that_says_too_little_is_refused(
 ) -> None:
     with pytest.raises(SettingsError, match=about):
         read_file(own_file(project, text), opened, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "upstreams: {a: {url: 'https://app:SECRET@example.com/v1', model: m}}\n",
+        "upstreams: [{api_key: SECRET}]\n",
+        f"{ONE}clients: {{app: {{key_sha256: SECRET}}}}\n",
+        f"{ONE}clients: [{{key: SECRET}}]\n",
+        f"{ONE}budgets: {{url: 'redis://:SECRET@10.0.0.1'}}\n",
+        f"{ONE}budgets: 'redis://:SECRET@10.0.0.1'\n",
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_shown(project: Path, opened: Opened, text: str) -> None:
+    """What refuses it is read in logs."""
+    with pytest.raises(SettingsError) as caught:
+        read_file(own_file(project, text), opened, {})
+
+    assert "SECRET" not in str(caught.value)
+    assert "the value" in str(caught.value)
 
 
 def test_a_file_that_others_may_write_to_is_refused(project: Path, opened: Opened) -> None:

@@ -42,6 +42,15 @@ def test_a_known_path_says_that_it_takes_another_method() -> None:
     assert caught.value.status == 405
 
 
+@pytest.mark.parametrize("path", ["/chat/completions", "/v1/v1/models", "/v1/models?limit=5"])
+def test_an_unknown_path_says_what_a_base_url_ends_with(path: str) -> None:
+    """Libraries append the rest by themselves."""
+    with pytest.raises(RejectedError, match=r"base URL ends with /v1") as caught:
+        check_path("POST", path)
+
+    assert caught.value.status == 404
+
+
 @pytest.mark.parametrize(
     "headers", [[], ["Bearer "], ["key"], ["Basic a2V5"], ["Bearer a", "Bearer b"]]
 )

@@ -51,6 +51,15 @@ async def status(rig: Rig, path: str, key: str = "") -> int:
         return response.status
 
 
+async def test_health_takes_head_as_well() -> None:
+    """Monitors and load balancers ask so by default, and of a stack's server they may."""
+    async with (
+        gateway_before(Scripted()) as rig,
+        rig.session.head("/health") as response,
+    ):
+        assert response.status == 200
+
+
 async def test_of_too_many_connections_the_oldest_without_a_request_is_closed() -> None:
     """So strangers keep nobody out; a new one is refused where all have requests."""
     async with gateway_before(Scripted(always=stalls_after(*ANSWER[:2])), connections=2) as rig:
@@ -196,8 +205,9 @@ async def test_a_body_that_is_too_long_is_not_kept() -> None:
     async with gateway_before(Scripted(), settings=settings) as rig:
         before = kept_requests()
         for _ in range(5):
-            status, _ = await rig.whole(user="x" * 1024)
+            status, body = await rig.whole(user="x" * 1024)
             assert status == 413
+            assert b"1,024 bytes" in body
 
         assert kept_requests() <= before + 1  # the last of the connection
 

@@ -27,6 +27,8 @@ ALLOWED = frozenset(
         *(("POST", path) for path in COMPLETIONS),
         ("GET", "/v1/models"),
         ("GET", "/health"),
+        # As load balancers and monitors ask.
+        ("HEAD", "/health"),
         ("GET", "/metrics"),
         ("GET", "/tpuflex/gateway"),
     )
@@ -165,7 +167,13 @@ def check_path(method: str, path: str) -> None:
         return
     if any(path == each for _, each in ALLOWED):
         raise RejectedError(405, f"{path} takes no {method}.", Reason.NO_METHOD)
-    raise RejectedError(404, "There is no such path here.", Reason.NO_PATH)
+    # A base URL without /v1, with it twice, or with a query: libraries add the rest by themselves.
+    raise RejectedError(
+        404,
+        f"There is no such path here, but {', '.join(COMPLETIONS)} and /v1/models, without a query:"
+        " a client's base URL ends with /v1.",
+        Reason.NO_PATH,
+    )
 
 
 def bearer_key(authorizations: Sequence[str]) -> bytes:

@@ -169,7 +169,7 @@ class Gateway:
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise RejectedError(415, "The body is compressed: send it as it is.", Reason.COMPRESSED)
         if (request.content_length or 0) > most:
-            raise _too_long()
+            raise _too_long(most)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
@@ -182,7 +182,7 @@ class Gateway:
                 while data := await content.readany():
                     body += data
                     if len(body) > most:
-                        raise _too_long()
+                        raise _too_long(most)
                 return bytes(body)
         except TimeoutError as error:
             raise RejectedError(
@@ -192,8 +192,10 @@ class Gateway:
             raise RejectedError(400, "The body cannot be read.", Reason.INVALID_REQUEST) from error
 
 
-def _too_long() -> RejectedError:
-    return RejectedError(413, "The body is longer than it may be.", Reason.BODY_TOO_LONG)
+def _too_long(most: int) -> RejectedError:
+    return RejectedError(
+        413, f"The body is longer than it may be: {most:,} bytes.", Reason.BODY_TOO_LONG
+    )
 
 
 def _key(request: web.BaseRequest) -> bytes:

@@ -182,14 +182,16 @@ def _suggests(suggestion: Finding, key: str) -> bool:
 
 def _problem(error: ErrorDetails, value: object, path: str, example: str) -> tuple[str, str]:
     kind, context = error["type"], error.get("ctx", {})
-    text = "the value" if path.startswith(_NOT_SHOWN) else shown(value)
+    secret = path.startswith(_NOT_SHOWN) or _may_have_secret(value, path)
+    text = "the value" if secret else shown(value)
     if value is None:
         return "is empty", "Write a value, or remove the line."
     if kind == REFUSED:
         return str(context["problem"]), str(context["remedy"])
     if kind in _KINDS:
         quotes = " (in quotes)" if kind == "string_type" and not isinstance(value, dict) else ""
-        return f"{text} is not {_KINDS[kind]}", f"Write {_KINDS[kind]}{quotes}."
+        remedy = example if kind == "tuple_type" else ""
+        return f"{text} is not {_KINDS[kind]}", remedy or f"Write {_KINDS[kind]}{quotes}."
     if kind == "literal_error":
         choices = str(context["expected"]).replace("'", "")
         return f"{text} is not one of the choices", f"Write {choices}."
@@ -214,6 +216,15 @@ def _problem(error: ErrorDetails, value: object, path: str, example: str) -> tup
         problem, _, remedy = str(context["error"]).partition("; ")
         return problem, f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
     return f"{text} cannot be used", f"{error['msg']}."
+
+
+def _may_have_secret(value: object, path: str) -> bool:
+    """Whether it may be a key in place of its digest, a URL with a password, or a list of sections,
+    one of which may have either."""
+    if isinstance(value, list):
+        return any(isinstance(each, dict) for each in value)
+    in_url = isinstance(value, str) and "@" in value
+    return in_url or path.endswith(".key_sha256")
 
 
 def _walk(

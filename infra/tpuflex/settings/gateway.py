@@ -33,7 +33,11 @@ Name = Annotated[
     Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$"),
     Remedy("Write at most 40 lower-case letters, digits, - and _."),
 ]
-ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,95}$")]
+ModelName = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,95}$"),
+    Remedy("Write a name of one model: at most 96 letters, digits and _./:- without a wildcard."),
+]
 Url = Annotated[
     str,
     Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?$", max_length=300),
@@ -163,7 +167,10 @@ BUILTIN_CLASSES = {
 class RouteSettings(Frozen):
     """One model as clients ask for it."""
 
-    pools: tuple[tuple[Name, ...], ...] = Field(min_length=1, max_length=8)
+    pools: Annotated[
+        tuple[tuple[Name, ...], ...],
+        Remedy("Write lists of upstreams in a list, such as [[east, west], [rented]]."),
+    ] = Field(min_length=1, max_length=8)
     """Upstreams, in pools: the next pool is used where the one before cannot take a request."""
 
     request_class: Name | None = None
