@@ -132,6 +132,19 @@ def pauses_after(*first: bytes, then: Sequence[bytes], seconds: float = 0.02) ->
     return script
 
 
+def waits_after(*first: bytes, then: Sequence[bytes], goes_on: asyncio.Event) -> Script:
+    """The rest comes once a test says so."""
+
+    async def script(asked: Asked) -> web.StreamResponse:
+        response = await asked.stream(*first)
+        await goes_on.wait()
+        for each in then:
+            await response.write(each)
+        return response
+
+    return script
+
+
 def stalls_after(*events: bytes) -> Script:
     """One that says no more after these events, headers included."""
 
@@ -208,7 +221,7 @@ class Upstreams:
     connections: dict[Upstream, Connection] = field(default_factory=dict)
     suspected: list[str] = field(default_factory=list)
     doubted: list[str] = field(default_factory=list)
-    #: Whether those that are doubted make tokens.
+    #: Whether the first one makes tokens, where it is doubted; the others do.
     make_tokens: bool = True
 
     def pools(self, model: str) -> Iterable[Collection[Upstream]]:
@@ -234,7 +247,7 @@ class Upstreams:
     def doubt(self, upstream: Upstream) -> asyncio.Future[bool]:
         self.doubted.append(upstream.name)
         looked = asyncio.get_running_loop().create_future()
-        looked.set_result(self.make_tokens)
+        looked.set_result(self.make_tokens or upstream.name != "u0")
         return looked
 
 

@@ -26,8 +26,8 @@ from tests.gateway.gateway_rig import (
     delta,
     event,
     gateway_before,
-    pauses_after,
     stalls_after,
+    waits_after,
 )
 from tests.gateway.running_fleet import until
 from tpuflex.gateway.upstream import Upstream
@@ -125,11 +125,14 @@ async def test_more_than_may_wait_are_refused() -> None:
 
 async def test_a_silent_stream_is_kept_alive_by_comments() -> None:
     """Between events; a client ignores them."""
-    script = pauses_after(ROLE + ANSWER[1] + ANSWER[2][:20], then=[ANSWER[2][20:], *ANSWER[3:]])
+    first, then = ROLE + ANSWER[1] + ANSWER[2][:20], [ANSWER[2][20:], *ANSWER[3:]]
+    script = waits_after(first, then=then, goes_on=(goes_on := asyncio.Event()))
     async with gateway_before(Scripted(always=script)) as rig, rig.stream() as response:
         said = await response.content.readany()
         rig.after(16)
         rig.after(3)
+        said += await response.content.readany()
+        goes_on.set()
         said += await response.content.read()
 
     assert said.count(COMMENT) == 1
@@ -143,13 +146,14 @@ async def test_a_model_that_thinks_is_not_cut() -> None:
     long = delta(content="word " * 40_000)
     call = delta("tool_calls", tool_calls=[{"index": 0, "function": {"arguments": "x" * 10_000}}])
     thought = ROLE + b"".join(reasoning)
-    script = pauses_after(thought, then=[long, call, DONE])
+    script = waits_after(thought, then=[long, call, DONE], goes_on=(goes_on := asyncio.Event()))
     quick = settings(first_token={"slow": 0.2, "very_slow": 0.2, "limit": 0.2})
     first, second = Scripted(always=script), Scripted()
     async with gateway_before(first, second, settings=quick) as rig, rig.stream() as response:
         said = await response.content.readany()
         for _ in range(30):
             rig.after(19)
+        goes_on.set()
         said += await response.content.read()
 
     assert said.replace(COMMENT, b"") == thought + long + call + DONE
@@ -169,7 +173,7 @@ async def test_a_stream_that_holds_back_what_it_says_leaves_a_frozen_upstream() 
         rig.after(31)
         assert second.asked == []
         rig.upstreams.make_tokens = False
-        while not asking.done():
+        while not second.asked:
             rig.after(31)  # perhaps just before its role came
             await asyncio.sleep(0.01)
         assert await asking == (200, HANDED_ON)

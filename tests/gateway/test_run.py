@@ -14,9 +14,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from aiohttp import web
 
-from tests.gateway.gateway_rig import ANSWER, HANDED_ON, MODEL, WHOLE, Asked, Scripted
+from tests.gateway.gateway_rig import ANSWER, HANDED_ON, MODEL, WHOLE, Scripted, waits_after
 from tests.gateway.running_fleet import no_stack
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.config import key_file, read_file
@@ -52,15 +51,7 @@ async def line_with(process: Process, words: str) -> str:
 async def test_a_gateway_serves_until_it_is_stopped(tmp_path: Path, at_once: bool) -> None:
     """A request under way ends whole, unless it is stopped a second time, which its client and the
     operator learn."""
-    stopping = asyncio.Event()
-
-    async def script(asked: Asked) -> web.StreamResponse:
-        response = await asked.stream(*ANSWER[:3])
-        await stopping.wait()
-        for each in ANSWER[3:]:
-            await response.write(each)
-        return response
-
+    script = waits_after(*ANSWER[:3], then=ANSWER[3:], goes_on=(goes_on := asyncio.Event()))
     upstream = Scripted()
     async with upstream.serving() as port:
         text = f"""\
@@ -89,7 +80,7 @@ upstreams: {{a: {{url: "http://127.0.0.1:{port}/v1", model: {MODEL}}}}}
                         assert (await response.read()).endswith(b'"code": "gateway_stopping"}}\n\n')
                         await line_with(process, "Answers that were cut off: 1.")
                     else:
-                        stopping.set()
+                        goes_on.set()
                         assert await response.read() == HANDED_ON
             assert await process.wait() == (1 if at_once else 0)
 

@@ -28,8 +28,8 @@ from tests.gateway.gateway_rig import (
     Rig,
     Scripted,
     gateway_before,
-    pauses_after,
     stalls_after,
+    waits_after,
 )
 from tests.security.certificates import certificate
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -128,12 +128,15 @@ async def test_where_it_cannot_listen(host: str, error: type[TpuflexError], word
 
 async def test_what_is_under_way_ends_before_the_gateway_does() -> None:
     """A stream, and a request that waits for a place; nothing new is taken."""
-    upstream = Scripted([pauses_after(*ANSWER[:3], then=ANSWER[3:], seconds=0.2)])
+    goes_on = asyncio.Event()
+    upstream = Scripted([waits_after(*ANSWER[:3], then=ANSWER[3:], goes_on=goes_on)])
     async with gateway_before(upstream, most=1, drain=60) as rig:
         async with rig.stream() as response:
             waits = asyncio.ensure_future(rig.streamed())
             await rig.has_waiting(1)
             stopping = asyncio.ensure_future(rig.stop())
+            await asyncio.sleep(0)
+            goes_on.set()
             assert await response.read() == HANDED_ON
         assert await waits == (200, HANDED_ON)
         await stopping
