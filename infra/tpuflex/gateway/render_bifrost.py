@@ -21,9 +21,9 @@ from tpuflex.settings.gateway import (
 )
 
 #: Bifrost's default cuts an answer after 30 seconds.
-_BIFROST_REQUEST_S = 3600
+_REQUEST_S = 3600
 #: The longest silence within a stream, as the gateway has it.
-_BIFROST_SILENCE_S = 600
+_SILENCE_S = 600
 #: Bifrost's provider for what this gateway serves.
 _GATEWAY = "tpuflex"
 
@@ -41,18 +41,17 @@ def bifrost_config(config: GatewayConfig) -> Rendered:
     settings, upstreams = config.settings, config.upstreams
     urls = {name: each for name, each in upstreams.items() if each.url is not None}
     providers = {
-        (provider := f"{_GATEWAY}-{name}"): _bifrost_provider(provider, each)
-        for name, each in urls.items()
+        (provider := f"{_GATEWAY}-{name}"): _provider(provider, each) for name, each in urls.items()
     }
     if len(urls) < len(upstreams):
         host, port = reached_at(config)
         scheme = "https" if isinstance(settings.tls, TlsSettings) else "http"
         shown = f"[{host}]" if ":" in host else host
         itself = UpstreamSettings(url=f"{scheme}://{shown}:{port}/v1")
-        providers[_GATEWAY] = _bifrost_provider(_GATEWAY, itself)
+        providers[_GATEWAY] = _provider(_GATEWAY, itself)
     targets = {
         model: [
-            list(dict.fromkeys(_bifrost_target(upstreams[name], name, model) for name in pool))
+            list(dict.fromkeys(_target(upstreams[name], name, model) for name in pool))
             for pool in pools
         ]
         for model, pools in config.routes.items()
@@ -67,16 +66,16 @@ def bifrost_config(config: GatewayConfig) -> Rendered:
         "providers": providers,
         "governance": {
             "routing_rules": [
-                _bifrost_rule(model, pools, _first_token_s(settings, model))
+                _routing_rule(model, pools, _first_token_s(settings, model))
                 for model, pools in targets.items()
             ],
             "virtual_keys": [
-                _bifrost_key(name, client, targets) for name, client in settings.clients.items()
+                _virtual_key(name, client, targets) for name, client in settings.clients.items()
             ],
             "rate_limits": [
                 limit
                 for name, client in settings.clients.items()
-                if (limit := _bifrost_limit(name, client)) is not None
+                if (limit := _rate_limit(name, client)) is not None
             ],
             "budgets": [
                 {
@@ -95,7 +94,7 @@ def bifrost_config(config: GatewayConfig) -> Rendered:
     return Rendered(document, text, tuple(_not_in_bifrost(config)), commented=False)
 
 
-def _bifrost_provider(name: str, upstream: UpstreamSettings) -> dict[str, object]:
+def _provider(name: str, upstream: UpstreamSettings) -> dict[str, object]:
     parts = urlsplit(upstream.url or "")
     custom: dict[str, object] = {"base_provider_type": "openai"}
     if (path := parts.path.rstrip("/")) != "/v1":
@@ -111,8 +110,8 @@ def _bifrost_provider(name: str, upstream: UpstreamSettings) -> dict[str, object
         "keys": [{"name": name, "value": f"env.{_key_of(name)}", "models": ["*"], "weight": 1}],
         "network_config": {
             "base_url": f"{parts.scheme}://{parts.netloc}",
-            "default_request_timeout_in_seconds": _BIFROST_REQUEST_S,
-            "stream_idle_timeout_in_seconds": _BIFROST_SILENCE_S,
+            "default_request_timeout_in_seconds": _REQUEST_S,
+            "stream_idle_timeout_in_seconds": _SILENCE_S,
             "max_retries": 0,
             "allow_private_network": _is_private(parts.hostname or ""),
         },
@@ -126,14 +125,14 @@ def _bifrost_provider(name: str, upstream: UpstreamSettings) -> dict[str, object
     return provider
 
 
-def _bifrost_target(upstream: UpstreamSettings, name: str, model: str) -> tuple[str, str]:
+def _target(upstream: UpstreamSettings, name: str, model: str) -> tuple[str, str]:
     """A provider, and the model there."""
     if upstream.url is None:
         return _GATEWAY, model
     return f"{_GATEWAY}-{name}", upstream.model or ""
 
 
-def _bifrost_rule(
+def _routing_rule(
     model: str, pools: Sequence[Sequence[tuple[str, str]]], first_token_s: float
 ) -> dict[str, object]:
     first, *others = pools
@@ -160,7 +159,7 @@ def _first_token_s(settings: GatewaySettings, model: str) -> float:
     return max(settings.all_classes[name].first_token.limit for name in names)
 
 
-def _bifrost_key(
+def _virtual_key(
     name: str,
     client: ClientSettings,
     targets: Mapping[str, Sequence[Sequence[tuple[str, str]]]],
@@ -181,12 +180,12 @@ def _bifrost_key(
             for provider, models in allowed.items()
         ],
     }
-    if _bifrost_limit(name, client) is not None:
+    if _rate_limit(name, client) is not None:
         key["rate_limit_id"] = name
     return key
 
 
-def _bifrost_limit(name: str, client: ClientSettings) -> dict[str, object] | None:
+def _rate_limit(name: str, client: ClientSettings) -> dict[str, object] | None:
     """Bifrost's limits of a client: of each kind it has one, and the minute's is the one that
     keeps others from waiting."""
     limits, limit = client.limits, dict[str, object]()
