@@ -115,7 +115,8 @@ def test_an_edge_on_another_machine(config: Path, type_in: TypeIn) -> None:
     assert listener["address"]["socket_address"] == {"address": "::", "port_value": 443}
     assert endpoint["endpoint"]["address"]["socket_address"]["address"] == "192.0.2.7"
     assert "in clear" in typed.document["omitted"][-1]
-    assert type_in("gateway", "render", *EDGE, "--listen", "443").code == 2
+    for wrong in ("443", "[::]", "0.0.0.0:65536", "0.0.0.0:https", "localhost:443"):
+        assert type_in("gateway", "render", *EDGE, "--listen", wrong).code == 2
 
 
 def test_endpoints_of_llm_d(config: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -269,14 +270,17 @@ def envoy(
     """
     from tpuflex.gateway.render import envoy_edge
 
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise click.BadParameter("write ADDRESS:PORT.", param_hint="--listen")
+    host, _, written = listen.rpartition(":")
+    host, port = host.removeprefix("[").removesuffix("]"), 0
+    with suppress(ValueError):
+        ipaddress.ip_address(host)  # Envoy resolves no name here
+        port = int(written)
+    if not 0 < port < 65536:
+        raise click.BadParameter("write ADDRESS:PORT, with an IP address.", param_hint="--listen")
     config = _configured(invocation, file)
-    host = host.removeprefix("[").removesuffix("]")
     _show(
         invocation,
-        envoy_edge(config, certificate=certificate, key=key, host=host, port=int(port)),
+        envoy_edge(config, certificate=certificate, key=key, host=host, port=port),
     )
 
 
