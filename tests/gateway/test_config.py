@@ -166,7 +166,8 @@ def test_what_is_mistyped_is_named_where_it_stands(project: Path, opened: Opened
         (f"{ONE}access_log: nowhere/log\n", "access_log: there is no directory .*nowhere"),
         ("tls: somewhere\nupstreams: {a: {stack: dev}}\n", "tls: "),
         (
-            f"{ONE}requests: {{max_tokens: 100}}\n",
+            f"{ONE}requests: {{max_tokens: 100}}\n"
+            f'clients: {{a: {{key_sha256: "{DIGEST}", request_class: extraction}}}}\n',
             r"classes\.extraction\.sampling\.max_tokens: 256 is more",
         ),
     ],
@@ -196,6 +197,11 @@ def test_a_secret_in_the_wrong_place_is_not_shown(project: Path, opened: Opened,
 
     assert "SECRET" not in str(caught.value)
     assert "the value" in str(caught.value)
+
+
+def test_a_class_that_nobody_has_does_not_matter(project: Path, opened: Opened) -> None:
+    """As extraction, whose 256 tokens are more than this."""
+    read_file(own_file(project, f"{ONE}requests: {{max_tokens: 100}}\n"), opened, {})
 
 
 def test_a_file_that_others_may_write_to_is_refused(project: Path, opened: Opened) -> None:

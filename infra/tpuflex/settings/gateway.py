@@ -22,7 +22,7 @@ def check_url(text: str) -> str:
         _ = urlsplit(text).port
     except ValueError as error:
         raise refusal(
-            f"{text} is not a URL",
+            "its host or port cannot be read",
             "Write a port up to 65535, and brackets around an IPv6 address only.",
         ) from error
     return text
@@ -343,9 +343,11 @@ def gateway_findings(gateway: GatewaySettings, key: str) -> Iterator[Finding]:
                 f" ({token.limit:g} s) are not in this order",
                 "Write no less for each than for the one before.",
             )
+    chosen = {each.request_class for each in gateway.models.values()}
+    chosen |= {each.request_class for each in gateway.clients.values()}
     for name, rules in classes.items():
         tokens, most = rules.sampling.max_tokens, gateway.requests.max_tokens
-        if tokens is not None and tokens > most:
+        if tokens is not None and tokens > most and name in {*gateway.classes, *chosen}:
             yield Finding(
                 f"{at}classes.{name}.sampling.max_tokens",
                 f"{tokens} is more than the {most} that a request may ask for",
