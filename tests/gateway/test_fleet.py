@@ -14,7 +14,15 @@ import aiohttp
 import pytest
 
 from tests.gateway.running_fleet import running_fleet, until, until_limit
-from tests.gateway.upstream_server import COMPLETED, KEY, MODEL, NEVER, UpstreamServer, metrics
+from tests.gateway.upstream_server import (
+    COMPLETED,
+    COMPRESSED,
+    KEY,
+    MODEL,
+    NEVER,
+    UpstreamServer,
+    metrics,
+)
 from tests.security.certificates import certificate
 from tests.security.strangers import needs_second_uid, start_as_stranger
 from tpuflex.gateway.connection import NEW_CONNECTION, open_session
@@ -65,10 +73,12 @@ async def test_one_that_only_chats(tmp_path: Path) -> None:
     ("answer", "why"),
     [
         (503, "it has answered with status 503"),
-        (302, "it has answered with status 302"),
+        (302, "it has answered with status 302. No redirect is followed: write the URL to which"),
         (401, "it refuses its key"),
         ("{}", "a completion was answered without a token"),
         (COMPLETED.replace('tokens": 1', 'tokens": 0'), "without a token"),
+        (COMPLETED.replace("usage", "used"), "without its usage, which limits need"),
+        (COMPRESSED, "its answers are compressed"),
         (f"{' ' * 5_000_000}{COMPLETED}", "without a token"),
     ],
 )

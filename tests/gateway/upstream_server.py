@@ -33,6 +33,8 @@ def metrics(kv_use: float = 0.0, waiting: int = 0, tokens: int = 0) -> str:
 
 #: It does not answer.
 NEVER = -1
+#: It answers with this, and says that it is compressed.
+COMPRESSED = "compressed"
 
 
 @dataclass
@@ -91,4 +93,6 @@ class UpstreamServer:
             await asyncio.Event().wait()
         if isinstance(text, int):
             return web.Response(status=text, headers={"Location": "/v1/models"})
+        if text == COMPRESSED:
+            return web.Response(text=text, headers={"Content-Encoding": "gzip"})
         return web.Response(text=text)

@@ -68,7 +68,7 @@ class _Completed(BaseModel):
     """The part of a completion, of text or of a chat, that shows that a token was made."""
 
     choices: list[dict[str, object]] = Field(min_length=1)
-    usage: _Usage
+    usage: _Usage | None = None
 
 
 class _Model(BaseModel):
@@ -312,11 +312,16 @@ class UpstreamWatch:
             raise _LimitedError("it has had as many requests as it takes")
         if code != 200:
             raise _UnfitError(f"it has answered with status {code}", self._about(code))
-        if _read(_Completed, body) is None:
+        completed = _read(_Completed, body)
+        if completed is None:
             raise _UnfitError("a completion was answered without a token")
+        if completed.usage is None:
+            raise _UnfitError("a completion was answered without its usage, which limits need")
 
     def _about(self, code: int) -> str:
         """What may be wrong with the URL or the model of one that somebody has written."""
+        if 300 <= code < 400:
+            return "No redirect is followed: write the URL to which it leads."
         if code != 404 or self._stack:
             return ""
         if self.upstream.url.endswith("/v1"):
@@ -328,6 +333,9 @@ class UpstreamWatch:
     ) -> tuple[int, bytes]:
         asked = self.connection.request("POST", path, json=document, timeout=within)
         async with asked as response:
+            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                # As a proxy before it may have it; the answer to every request would be refused.
+                raise _UnfitError("its answers are compressed, though that is not asked for")
             return response.status, await _body(response)
 
     async def _max_model_len(self) -> int | None:
