@@ -137,6 +137,7 @@ BEFORE = {
     "503": answers(503),
     "500": answers(500, '{"error": {"message": "cannot schedule new futures after shutdown"}}'),
     "429": answers(429),
+    "has no such model any more": answers(404),
     "refuses our key": answers(401, "Bearer something-secret"),
     "is no stream": answers(200),
     "redirects": answers(302, Location="/elsewhere"),
@@ -228,7 +229,7 @@ async def test_an_error_in_the_middle_is_the_end(together: bool) -> None:
     assert rig.outcomes[0].reason == "upstream_error"
 
 
-@pytest.mark.parametrize("status", [400, 404, 422])
+@pytest.mark.parametrize("status", [400, 422])
 async def test_what_an_upstream_says_of_the_request_is_handed_on(status: int) -> None:
     """Another one would say the same; what is no error in OpenAI's form is not repeated."""
     said = {"message": "too long a prompt", "type": "Bad", "param": None, "code": "x"}
@@ -247,6 +248,17 @@ async def test_what_an_upstream_says_of_the_request_is_handed_on(status: int) ->
 
     assert second.asked == []
     assert rig.upstreams.suspected == rig.upstreams.doubted == []
+
+
+async def test_an_upstream_that_has_not_what_the_gateway_asks_for_is_doubted() -> None:
+    """Its path and the model's name there are the gateway's: were it open for good, so would all
+    requests be refused. A client that stays there still gets what it says."""
+    first = Scripted(always=answers(404, '{"error": {"message": "no such model"}}'))
+    async with gateway_before(first) as rig, rig.ask() as response:
+        assert response.status == 404
+        assert (await response.json())["error"]["message"] == "no such model"
+
+    assert rig.upstreams.doubted == ["u0"]
 
 
 async def test_a_key_of_the_gateways_that_is_refused_is_no_client_s_business() -> None:

@@ -315,13 +315,13 @@ def _check(response: aiohttp.ClientResponse, body: bytes, passage: Passage) -> N
         own = error_body(said, "upstream_error", Reason.UPSTREAM_REFUSED)
         words = error_for_client(body) or own
         answer = web.Response(status=status, body=words, headers=_headers(response, passage))
-        # At 429 it is the gateway's own limit there.
+        # At 429 it is the gateway's own limit there, and at 404 its own path or name of the model.
         raise FailedError(
             said,
             Reason.UPSTREAM_REFUSED,
             status=status,
-            blame=Blame.NONE,
-            moves=status == 429,
+            blame=Blame.DOUBT if status == 404 else Blame.NONE,
+            moves=status in (404, 429),
             computed=False,
             answer=answer,
         )
