@@ -17,3 +17,16 @@ def test_late_first_tokens_lower_it_however_many_answers_are_not_streamed() -> N
         limit.second(now, waiting=0)
 
     assert limit.value == 8
+
+
+def test_whole_answers_do_not_hide_that_first_tokens_are_late() -> None:
+    """However few they are: one a second was forgotten each second."""
+    limit = InFlightLimit(16, 256)
+    for second in range(60):
+        limit.reached = True
+        limit.first_token(second, late=True)
+        for _ in range(30):
+            limit.whole_answer(second)
+        limit.second(second, 0)
+
+    assert limit.value == 16

@@ -62,7 +62,8 @@ class InFlightLimit:
         if waiting or self._late > SHARE * max(self._seen, LEAST):
             self._starting = False
             self._set(now, max(self.least, min(self.value - 1, round(self.value * _DECREASE))))
-        elif self._seen + self._whole >= min(LEAST, self.value):
+        # Beside a first token that is late they say nothing, or it would be forgotten each second.
+        elif self._seen + (0 if self._late else self._whole) >= min(LEAST, self.value):
             step = self.value if self._starting else max(1, round(self.value * _STEP))
             self._set(now, min(self.most, self.value + step * self.reached))
 
