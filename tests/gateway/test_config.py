@@ -13,6 +13,7 @@ from tests.security.certificates import certificate
 from tpuflex.errors import AccessError, NotFoundError, SettingsError
 from tpuflex.gateway.config import GatewayConfig, read_file, read_section
 from tpuflex.project import open_project
+from tpuflex.settings.gateway import GatewaySettings, gateway_findings
 from tpuflex.settings.load import load_stack_file
 from tpuflex.stack.stack import Stack, read_stack
 
@@ -197,6 +198,26 @@ def test_a_secret_in_the_wrong_place_is_not_shown(project: Path, opened: Opened,
 
     assert "SECRET" not in str(caught.value)
     assert "the value" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "clear"),
+    [
+        ("http://10.0.0.2:8000/v1", False),
+        ("http://vllm:8000/v1", False),
+        ("http://vllm.serving.svc.cluster.local/v1", False),
+        ("http://host.us-east5-a.c.project.internal:8000/v1", False),
+        ("https://api.example.com/v1", False),
+        ("http://api.example.com/v1", True),
+        ("http://8.8.8.8/v1", True),
+    ],
+)
+def test_a_key_goes_in_clear_to_private_addresses_and_names_alone(url: str, clear: bool) -> None:
+    """A name that the public DNS cannot have is private."""
+    upstream = {"url": url, "model": "m", "key_file": "a.key"}
+    settings = GatewaySettings.model_validate({"upstreams": {"a": upstream}})
+
+    assert [each.key for each in gateway_findings(settings, "")] == ["upstreams.a.url"] * clear
 
 
 def test_a_class_that_nobody_has_does_not_matter(project: Path, opened: Opened) -> None:

@@ -51,7 +51,7 @@ async def test_it_opens_once_it_has_completed_a_token(tmp_path: Path) -> None:
             connection = running.fleet.connection(there)
 
             assert there.open
-            assert (there.limit.least, there.limit.most) == (1, 256)
+            assert (there.limit.least, there.limit.most) == (16, 256)
             assert connection.max_model_len == 512
             assert (connection.prompt_usd_micros, connection.generated_usd_micros) == (0.25, 2)
             assert server.documents[0]["max_tokens"] == 1
@@ -67,6 +67,15 @@ async def test_one_that_only_chats(tmp_path: Path) -> None:
         async with running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
             assert running.one().open
             assert running.fleet.connection(running.one()).max_model_len is None
+
+
+async def test_one_that_takes_no_temperature(tmp_path: Path) -> None:
+    """OpenAI's reasoning models want `max_completion_tokens` alone."""
+    async with UpstreamServer().running() as server:
+        server.answers = {"/v1/chat/completions": [400, COMPLETED]}
+        async with running_fleet(tmp_path, upstreams={"a": upstream(server, tmp_path)}) as running:
+            assert running.one().open
+    assert server.documents[-1].keys() == {"model", "messages", "max_completion_tokens"}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +290,7 @@ async def test_limits_that_are_learnt(tmp_path: Path) -> None:
         await running.until(lambda: there.first_token_p95 is not None)
         assert there.first_token_p95 == 3.75
 
-        there.in_flight = 2  # the least is 1
+        there.in_flight = there.limit.least + 1
         server.answers["/metrics"] = [looks[2]]
         asked = len(server.asked)
         await running.until(lambda: len(server.asked) > asked + 3)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tpuflex.stack.stack import Stack
 
 #: Requests in flight of a server of which nothing else is known.
-ANY_SERVER = InFlightBand(least=1, most=256)
+ANY_SERVER = InFlightBand(least=16, most=256)
 
 #: What makes a slice the same as before: the full name of its node, and its address.
 Place = tuple[str, str]

@@ -247,7 +247,10 @@ def check_bounds(ask: Ask, limits: RequestLimits) -> None:
         RejectedError: 400.
     """
     if ask.n > limits.n:
-        _refuse(f"{ask.n} answers are asked for, and at most {limits.n} may be.")
+        _refuse(
+            f"{ask.n} answers are asked for, by `n` for each prompt, and at most {limits.n} may be:"
+            " write less, or have the gateway's `requests.n` raised."
+        )
     if ask.max_tokens is not None and ask.max_tokens > limits.max_tokens:
         _refuse(
             f"{ask.max_tokens} tokens are asked for, and at most {limits.max_tokens} may be:"

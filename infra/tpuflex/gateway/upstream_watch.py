@@ -302,8 +302,14 @@ class UpstreamWatch:
         code, body = await self._post("/completions", {**ask, "prompt": "Hello"}, within)
         # A model with a chat template completes text, too, unless its server has no such route.
         if code in (400, 404, 405, 501):
-            chat = {**ask, "messages": [{"role": "user", "content": "Hello"}]}
-            code, body = await self._post("/chat/completions", chat, within)
+            messages = [{"role": "user", "content": "Hello"}]
+            code, body = await self._post(
+                "/chat/completions", {**ask, "messages": messages}, within
+            )
+            if code == 400:
+                # OpenAI's reasoning models take neither `max_tokens` nor a temperature.
+                chat = {"model": ask["model"], "messages": messages, "max_completion_tokens": 16}
+                code, body = await self._post("/chat/completions", chat, within)
         if code in (401, 403) and not self.connection.headers:
             raise _UnfitError("it wants a key", f"Write upstreams.{self.upstream.name}.key_file.")
         if code in (401, 403):

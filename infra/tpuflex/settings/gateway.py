@@ -49,6 +49,10 @@ Digest = Annotated[
     Field(pattern=r"^[0-9a-f]{64}$"),
     Remedy("Write the 64 digits that `tpuflex gateway key` prints, in lower case."),
 ]
+#: How names end that the public DNS does not have, beside those of one word: Compute Engine's and
+#: Kubernetes' own are among them.
+_PRIVATE_NAMES = (".internal", ".local", ".svc", ".localhost")
+
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 Usd = Annotated[Decimal, Field(gt=0, le=1_000_000)]
@@ -83,7 +87,7 @@ class UpstreamSettings(Frozen):
     in_flight: InFlightBand | None = None
     """The range of the limit on requests in flight, which is adjusted each second. By default, for
     a stack, from the sequences of full length that its KV cache holds to `max_num_seqs`; for a URL
-    from 1 to 256."""
+    from 16 to 256."""
 
     priority_scheduling: bool = False
     """Whether the server at `url` was started with `--scheduling-policy priority`, and so gets the
@@ -329,7 +333,7 @@ def gateway_findings(gateway: GatewaySettings, key: str) -> Iterator[Finding]:
         yield Finding(
             f"{at}budgets.url",
             f"its password would go over the network to {store.url} in clear",
-            "Write rediss://, or a private address.",
+            "Write rediss://, or a private address or name.",
         )
     for name, upstream in gateway.upstreams.items():
         yield from _upstream_findings(upstream, f"{at}upstreams.{name}")
@@ -415,7 +419,7 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
         yield Finding(
             f"{place}.url",
             f"its key and all prompts would go over the network to {upstream.url} in clear",
-            "Write https://, or a private address.",
+            "Write https://, or a private address or name.",
         )
     prices = (upstream.usd_per_million_prompt, upstream.usd_per_million_generated)
     if (prices[0] is None) != (prices[1] is None):
@@ -430,15 +434,16 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
 
 
 def _in_clear(url: str) -> bool:
-    """Whether what is sent to ``url`` goes without TLS to anything but a private address. Slices
-    without a certificate have private ones."""
+    """Whether what is sent to ``url`` goes without TLS to anything but a private address, or a name
+    that only a private network knows. Slices without a certificate have such addresses."""
     parts = urlsplit(url)
+    host = parts.hostname or ""
     if parts.scheme in ("https", "rediss"):
         return False
     try:
-        return not ipaddress.ip_address(parts.hostname or "").is_private
+        return not ipaddress.ip_address(host).is_private
     except ValueError:
-        return parts.hostname != "localhost"
+        return "." in host and not host.endswith(_PRIVATE_NAMES)
 
 
 def _price_findings(gateway: GatewaySettings, place: str, at: str) -> Iterator[Finding]:
