@@ -33,7 +33,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -41,6 +40,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import psutil
+import requests
 import yaml
 
 from gateway_traffic import MODEL, Traffic, ask, serve
@@ -288,18 +288,17 @@ def running(name: str, server: int) -> Iterator[Proxy]:
 def _answers(process: psutil.Popen, port: int) -> bool:
     ends = time.monotonic() + _STARTS_S
     while time.monotonic() < ends and process.poll() is None:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/v1/chat/completions",
-            data=json.dumps(
-                {"model": "served", "messages": [{"role": "user", "content": "One."}]}
-            ).encode(),
-            headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"},
-        )
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
-                return bool(response.status == 200)
-        except OSError:
+            response = requests.post(
+                f"http://127.0.0.1:{port}/v1/chat/completions",
+                json={"model": "served", "messages": [{"role": "user", "content": "One."}]},
+                headers={"Authorization": f"Bearer {KEY}"},
+                timeout=30,
+            )
+        except requests.RequestException:
             time.sleep(0.2)
+        else:
+            return bool(response.status_code == requests.codes.ok)
     return False
 
 
