@@ -61,7 +61,7 @@ def gateway_rules(
         name for name, rules in classes.items() if rules.first_token.very_slow <= very_slow
     )
     first_tokens = replace(FIRST_TOKENS, where=(("class", "|".join(promised)),))
-    shows = Advice("`{status}` shows how late and how full each upstream is.", status=status)
+    shows = Advice("`{command}` shows how late and how full each upstream is.", command=status)
 
     def too_late(name: str, severity: Severity, edge: float) -> AlertRule:
         shares = (ShareAbove(first_tokens, edge, share, window) for window in windows)
@@ -91,7 +91,7 @@ def gateway_rules(
             AllOf((Increase(REQUESTS, ">=", requests, windows[0]), *shares_failed)),
             SETTLED_FOR,
             "gateway-refuses",
-            Advice("`{status}` shows why, by class and reason.", status=status),
+            Advice("`{command}` shows why, by class and reason.", command=status),
         ),
         AlertRule(
             "GatewayNoUpstream",
@@ -100,7 +100,7 @@ def gateway_rules(
             Compared(OPEN_UPSTREAMS, "<", 1),
             limits.down_for,
             "gateway-no-upstream",
-            Advice("`{status}` shows which model, and its upstreams.", status=status),
+            Advice("`{command}` shows which model, and its upstreams.", command=status),
         ),
         AlertRule(
             "GatewayBreakerOpen",
@@ -119,7 +119,7 @@ def gateway_rules(
             Compared(UP, "<", 1),
             limits.down_for,
             "gateway-down",
-            Advice("`{status}` says whether it answers on its own machine.", status=status),
+            Advice("`{command}` says whether it answers on its own machine.", command=status),
         ),
     )
 
