@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tpuflex.gateway.answer_cache import AnswerCache, CachedAnswer, cache_key
-from tpuflex.gateway.sampling import with_sampling
+from tpuflex.gateway.door import with_sampling
 from tpuflex.settings.gateway import BUILTIN_CLASSES
 
 CHAT = "/v1/chat/completions"

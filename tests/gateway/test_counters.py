@@ -61,8 +61,8 @@ class Parts:
     def models(self) -> list[str]:
         return ["served"]
 
-    def pools(self, model: str) -> list[list[Upstream]]:
-        return [self.found] if model == "served" else []
+    def serving(self, model: str) -> int:
+        return sum(each.serves for each in self.found) if model == "served" else 0
 
     def unseen_stacks(self) -> dict[str, str]:
         return {"west": "Stack west has no slice."}

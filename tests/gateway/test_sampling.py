@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tpuflex.gateway.sampling import with_sampling
+from tpuflex.gateway.door import with_sampling
 from tpuflex.settings.gateway import BUILTIN_CLASSES, SamplingSettings
 
 DEFAULTS = SamplingSettings(temperature=0, top_p=0.5, max_tokens=256)

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from tests.gateway.gateway_rig import DONE, ROLE, delta, event
 from tpuflex.gateway import sse
 from tpuflex.gateway.sse import StreamedAnswer, TooLongError, Usage
 
-DONE = b"data: [DONE]\n\n"
-
-
-def event(**document: object) -> bytes:
-    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
-
-
-def delta(finish: object = None, **said: object) -> bytes:
-    return event(choices=[{"index": 0, "delta": said, "finish_reason": finish}])
-
-
-ROLE = delta(role="assistant", content="")
 USAGE = event(choices=[], usage={"prompt_tokens": 7, "completion_tokens": 2})
 STREAM = (ROLE, delta(content="a \N{EURO SIGN}"), delta("stop", content=""), USAGE, DONE)
 

@@ -79,6 +79,15 @@ class GatewayConfig:
         return self.settings.routes(served_models(self.upstreams, self.stacks))
 
 
+def local_address(host: str) -> str:
+    """The address at which something on the gateway's machine reaches one that listens at
+    ``host``."""
+    address = ipaddress.ip_address(host)
+    if not address.is_unspecified:
+        return host
+    return "127.0.0.1" if address.version == 4 else "::1"
+
+
 def served_models(
     upstreams: Mapping[str, UpstreamSettings], stacks: Mapping[str, Stack]
 ) -> dict[str, str]:

@@ -219,9 +219,7 @@ class Counters(Collector):
             f"{PREFIX}open_upstreams", "Upstreams that take requests", labels=("model",)
         )
         for model in self._fleet.models():
-            pools = self._fleet.pools(model)
-            serves = sum(each.serves for pool in pools for each in pool)
-            serving.add_metric([model], serves)
+            serving.add_metric([model], self._fleet.serving(model))
         yield serving
 
     def _upstreams(self) -> Iterator[Metric]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from tpuflex.gateway.outcome import Reason
-from tpuflex.gateway.sampling import TOKEN_LIMITS, with_sampling
 from tpuflex.settings.gateway import RequestLimits, SamplingSettings
 
 #: Where completions are asked for.
@@ -33,6 +32,8 @@ ALLOWED = frozenset(
         ("GET", "/tpuflex/gateway"),
     )
 )
+#: Names of the most tokens of an answer: vLLM looks at the second first, where it has both.
+TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 #: Tokens that vLLM and OpenAI generate for /v1/completions where nothing is said.
 _COMPLETION_TOKENS = 16
 _LONGEST_KEY = 512
@@ -132,6 +133,32 @@ class Ask:
         document = with_sampling(self.document, sampling)
         chat = self.path == COMPLETIONS[0]
         return replace(self, document=document, max_tokens=_max_tokens(document, chat=chat))
+
+
+def with_sampling(document: Mapping[str, Any], sampling: SamplingSettings) -> dict[str, Any]:
+    """A completion's document with the parameters of its class.
+
+    Args:
+        document: the body of a completion.
+        sampling: what it gets where it says nothing itself; with ``enforce`` also where it does,
+            but of two limits of tokens the lower holds.
+    """
+    completed = dict(document)
+    for name in ("temperature", "top_p"):
+        value = getattr(sampling, name)
+        if value is not None and (sampling.enforce or completed.get(name) is None):
+            completed[name] = value
+    most = sampling.max_tokens
+    if most is None:
+        return completed
+    said = [name for name in TOKEN_LIMITS if completed.get(name) is not None]
+    if not said:
+        # The older name: servers that do not know the newer one would leave out the limit.
+        completed["max_tokens"] = most
+    elif sampling.enforce:
+        for name in said:
+            completed[name] = min(completed[name], most)
+    return completed
 
 
 def check_framing(method: str, version: tuple[int, int], transfer_encoding: str | None) -> None:

@@ -105,6 +105,10 @@ class Fleet:
         """All upstreams that are there."""
         return (each.upstream for some in self._watches.values() for each in some)
 
+    def serving(self, model: str) -> int:
+        """How many upstreams take requests for a model."""
+        return sum(each.serves for pool in self.pools(model) for each in pool)
+
     def connection(self, upstream: Upstream) -> Connection:
         """How ``upstream`` is asked; also of one that is gone, as long as it has requests in
         flight."""
@@ -193,7 +197,7 @@ class Fleet:
 
     def _without_upstream(self) -> Iterator[str]:
         for model in self.models():
-            if not any(each.serves for pool in self.pools(model) for each in pool):
+            if not self.serving(model):
                 yield model
 
     async def _serve(self, name: str, watch: UpstreamWatch) -> None:

@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError
 from tpuflex.errors import AccessError, ApiError, ServerDownError
 from tpuflex.files.trusted import read_private
 from tpuflex.gateway.budgets import MICROS
-from tpuflex.gateway.config import key_file
+from tpuflex.gateway.config import key_file, local_address
 from tpuflex.gateway.counters import by_name
 from tpuflex.gateway.first_token import Pace
 from tpuflex.gateway.running import running_gateway, running_gateways
@@ -175,10 +175,7 @@ def status_of(
     return GatewayStatus(
         at=at,
         since=since,
-        models={
-            model: sum(each.serves for pool in fleet.pools(model) for each in pool)
-            for model in fleet.models()
-        },
+        models={model: fleet.serving(model) for model in fleet.models()},
         unseen_stacks=dict(fleet.unseen_stacks()),
         upstreams=tuple(
             _upstream(some[-1], sum(each.in_flight for each in some), counters, at, now)
@@ -327,10 +324,7 @@ def _url(config: GatewayConfig, home: Path) -> str:
             f"No gateway with {config.source} runs here.",
             hint=f"Run: tpuflex gateway run {config.options}{others}",
         )
-    host = one.host
-    if config.listens_everywhere:
-        host = "::1" if ":" in host else "127.0.0.1"
-    return config.url(host, one.port)
+    return config.url(local_address(one.host), one.port)
 
 
 def _fingerprint(certificate: Path) -> str:

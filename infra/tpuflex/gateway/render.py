@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import yaml
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.gateway.config import GatewayConfig, served_models
+from tpuflex.gateway.config import GatewayConfig, local_address, served_models
 from tpuflex.gateway.discovery import StackDiscovery
 from tpuflex.settings.gateway import TlsSettings
 from tpuflex.settings.stack_yaml import join
@@ -316,10 +316,7 @@ def reached_at(config: GatewayConfig) -> tuple[str, int]:
             config.source,
             (Finding(join(config.key, "port"), "is any free one", "Write one, such as 8080."),),
         )
-    address = ipaddress.ip_address(settings.host)
-    if not address.is_unspecified:
-        return settings.host, settings.port
-    return "127.0.0.1" if address.version == 4 else "::1", settings.port
+    return local_address(settings.host), settings.port
 
 
 def _yaml(

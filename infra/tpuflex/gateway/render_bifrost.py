@@ -6,7 +6,6 @@ its release 2.3, which no public copy of the schema has yet.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from tpuflex.settings.gateway import (
     GatewaySettings,
     TlsSettings,
     UpstreamSettings,
+    is_private,
 )
 
 #: Bifrost's default cuts an answer after 30 seconds.
@@ -44,10 +44,7 @@ def bifrost_config(config: GatewayConfig) -> Rendered:
         (provider := f"{_GATEWAY}-{name}"): _provider(provider, each) for name, each in urls.items()
     }
     if len(urls) < len(upstreams):
-        host, port = reached_at(config)
-        scheme = "https" if isinstance(settings.tls, TlsSettings) else "http"
-        shown = f"[{host}]" if ":" in host else host
-        itself = UpstreamSettings(url=f"{scheme}://{shown}:{port}/v1")
+        itself = UpstreamSettings(url=f"{config.url(*reached_at(config))}/v1")
         providers[_GATEWAY] = _provider(_GATEWAY, itself)
     targets = {
         model: [
@@ -113,7 +110,7 @@ def _provider(name: str, upstream: UpstreamSettings) -> dict[str, object]:
             "default_request_timeout_in_seconds": _REQUEST_S,
             "stream_idle_timeout_in_seconds": _SILENCE_S,
             "max_retries": 0,
-            "allow_private_network": _is_private(parts.hostname or ""),
+            "allow_private_network": is_private(parts.hostname or ""),
         },
         "custom_provider_config": custom,
     }
@@ -242,10 +239,3 @@ def _not_in_bifrost(config: GatewayConfig) -> Iterator[str]:
 def _key_of(name: str) -> str:
     """The variable that has a key."""
     return f"{name.upper().replace('-', '_')}_KEY"
-
-
-def _is_private(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_private
-    except ValueError:
-        return False

@@ -72,7 +72,7 @@ def findings_of(model: type[BaseModel], errors: list[ErrorDetails], key: str) ->
     for error in errors:
         if error["type"] == "too_short" and _has_wrong_member(error, errors):
             continue  # it is too short only because pydantic leaves out the wrong member
-        if str(error["loc"][-1:]).startswith("('literal[") and isinstance(error["input"], dict):
+        if _names_literal(error["loc"][-1:]) and isinstance(error["input"], dict):
             continue  # of a union with a section, in which another error is
         finding = _finding(model, error, key)
         if finding.key not in seen:
@@ -227,6 +227,11 @@ def _may_have_secret(value: object, path: str) -> bool:
     return in_url or path.endswith(".key_sha256")
 
 
+def _names_literal(location: tuple[int | str, ...]) -> bool:
+    """Whether a place ends with pydantic's name for a member of a union that is a literal."""
+    return str(location[-1]).startswith("literal[") if location else False
+
+
 def _walk(
     model: type[BaseModel], location: tuple[int | str, ...], key: str
 ) -> tuple[type[BaseModel] | None, str, str]:
@@ -240,7 +245,7 @@ def _walk(
             continue
         members = _members(annotation)
         here = next((item for item in members if _is_model(item)), None)
-        if part == "[key]" or part.startswith("literal["):
+        if part == "[key]" or _names_literal((part,)):
             break  # a marker of pydantic's, not a key of the file
         if here is not None:
             if len(members) > 2 and part == cast("type[BaseModel]", here).__name__:

@@ -434,16 +434,18 @@ def _upstream_findings(upstream: UpstreamSettings, place: str) -> Iterator[Findi
 
 
 def _in_clear(url: str) -> bool:
-    """Whether what is sent to ``url`` goes without TLS to anything but a private address, or a name
-    that only a private network knows. Slices without a certificate have such addresses."""
+    """Whether what is sent to ``url`` goes without TLS to anything but a private host. Slices
+    without a certificate are private."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme in ("https", "rediss"):
-        return False
+    return parts.scheme not in ("https", "rediss") and not is_private(parts.hostname or "")
+
+
+def is_private(host: str) -> bool:
+    """Whether ``host`` is a private address, or a name that only a private network knows."""
     try:
-        return not ipaddress.ip_address(host).is_private
+        return ipaddress.ip_address(host).is_private
     except ValueError:
-        return "." in host and not host.endswith(_PRIVATE_NAMES)
+        return "." not in host or host.endswith(_PRIVATE_NAMES)
 
 
 def _price_findings(gateway: GatewaySettings, place: str, at: str) -> Iterator[Finding]:
